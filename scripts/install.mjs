@@ -1,0 +1,97 @@
+// Runs before `npm start`, `npm test` and `npm run check`, so that each of them can be the first command typed in a fresh
+// clone. Plain JavaScript without dependencies: at this point there may be nothing but an old Node and npm.
+
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+const stamp = path.join(root, 'node_modules', '.sandman-installed')
+const lock = path.join(root, '.sandman-install-lock')
+const LOCK_STALE_MS = 10 * 60_000 // a killed install must not block the next one for ever; a slow one takes a few minutes
+
+// What is installed depends on the lock file and on the platform (a folder may be shared with a container).
+const wanted = createHash('sha256')
+  .update(readFileSync(path.join(root, 'package-lock.json')))
+  .update(`${process.platform}-${process.arch}`)
+  .digest('hex')
+
+if (!isInstalled()) {
+  await takeLock()
+  try {
+    // Somebody else may have installed it while we waited for the lock.
+    if (!isInstalled()) await install()
+  } finally {
+    rmSync(lock, { recursive: true, force: true })
+  }
+}
+
+function isInstalled() {
+  try {
+    return readFileSync(stamp, 'utf8') === wanted
+  } catch {
+    return false
+  }
+}
+
+/** A folder is made by one process only, so two first commands at the same time install once. */
+async function takeLock() {
+  for (let waited = false; ; waited = true) {
+    try {
+      mkdirSync(lock)
+      process.on('SIGINT', () => process.exit(130))
+      process.on('SIGTERM', () => process.exit(143))
+      process.on('exit', () => rmSync(lock, { recursive: true, force: true }))
+      return
+    } catch (error) {
+      if (error.code !== 'EEXIST') {
+        stop(
+          `Sandman cannot install its dependencies: ${root} is not writable (${error.code}). Clone it into a folder of your own.`,
+        )
+      }
+    }
+    if (!waited) say('Another command is installing the dependencies in this folder; waiting for it.')
+    const ageMs = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
+    if (ageMs > LOCK_STALE_MS || isInstalled()) rmSync(lock, { recursive: true, force: true })
+    await new Promise((resolve) => setTimeout(resolve, 500))
+  }
+}
+
+async function install() {
+  say('Installing dependencies (once, usually under a minute)')
+  const startedAt = Date.now()
+  const ticker = setInterval(() => say(`  still installing, ${seconds(startedAt)} s`), 10_000)
+  // Not `npm ci`: it refuses a lock file that lacks the packages of other platforms, which a registry mirror may not have.
+  const code = await runNpm(['install', '--no-save', '--loglevel=error', '--no-fund', '--no-audit'])
+  clearInterval(ticker)
+  if (code !== 0) stop(`Sandman could not install its dependencies: npm ended with ${code}; its message is above.`)
+  writeFileSync(stamp, wanted)
+  say(`Installed in ${seconds(startedAt)} s`)
+}
+
+function runNpm(args) {
+  // npm tells its scripts where it is; outside of npm the one on the path will do.
+  const npm = process.env.npm_execpath
+  const child = npm?.endsWith('.js')
+    ? spawn(process.execPath, [npm, ...args], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+    : spawn('npm', args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+  return new Promise((resolve) => {
+    child.on('error', (error) => resolve(error.message))
+    child.on('exit', (exitCode, signal) => resolve(exitCode ?? signal))
+  })
+}
+
+function seconds(since) {
+  return Math.round((Date.now() - since) / 1000)
+}
+
+function say(text) {
+  process.stderr.write(`${text}\n`)
+}
+
+function stop(text) {
+  say(text)
+  process.exit(1)
+}
