@@ -1,0 +1,206 @@
+import path from 'node:path'
+import { z } from 'zod'
+import { SandmanError } from './errors.ts'
+import { QUEUE_NAMES, type QueueName } from './queues/names.ts'
+
+/** A duration in words, as everywhere in Sandman: `500ms`, `90s`, `15m`, `24h`. Inside, only milliseconds. */
+export function parseDurationMs(text: string): number | undefined {
+  const match = /^(\d+)(ms|s|m|h|d)$/.exec(text)
+  if (!match) return undefined
+  const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match[2] as 'ms' | 's' | 'm' | 'h' | 'd']
+  return Number(match[1]) * unitMs
+}
+
+const durationMs = z.string().transform((text, context) => {
+  const ms = parseDurationMs(text)
+  if (ms === undefined) context.addIssue({ code: 'custom', message: 'must be a duration such as 500ms, 25s or 15m' })
+  return ms ?? 0
+})
+
+const postgresUrl = z
+  .string()
+  .regex(/^postgres(ql)?:\/\/\S+$/, 'must be a URL such as postgres://user:password@host:5432/name')
+
+const redisUrl = z
+  .string()
+  .regex(
+    /^rediss?(\+cluster|\+sentinel)?:\/\/\S+$/,
+    'must be a URL such as redis://host:6379, redis+cluster://host:6379,host:6380 or redis+sentinel://host:26379/name-of-the-primary',
+  )
+
+const scopes = ['read', 'operate', 'admin'] as const
+export type Scope = (typeof scopes)[number]
+export type Token = { name: string; scope: Scope; secret: string }
+
+const tokens = z.string().transform((text, context): Token[] =>
+  commaList(text).flatMap((entry) => {
+    // Only the first two colons separate: a secret may contain more of them.
+    const match = /^([^:]+):(read|operate|admin):(.{16,})$/.exec(entry)
+    if (match) return [{ name: match[1] as string, scope: match[2] as Scope, secret: match[3] as string }]
+    // The entry may be a secret: it is never repeated in a message.
+    context.addIssue({
+      code: 'custom',
+      message:
+        'must be a list of name:scope:secret, scope one of read, operate, admin, secret of 16 characters or more',
+    })
+    return []
+  }),
+)
+
+const queueNames = z.string().transform((text, context): QueueName[] =>
+  commaList(text).flatMap((name) => {
+    if ((QUEUE_NAMES as readonly string[]).includes(name)) return [name as QueueName]
+    context.addIssue({ code: 'custom', message: `has no queue named ${name}; there are: ${QUEUE_NAMES.join(', ')}` })
+    return []
+  }),
+)
+
+/** Everything the environment can say, in the order in which the README lists it. */
+const Environment = z.object({
+  DATABASE_URL: postgresUrl
+    .optional()
+    .describe('Postgres that holds the truth. Without it, `npm start` brings its own.'),
+  REDIS_URL: redisUrl
+    .optional()
+    .describe(
+      'Redis for the queues: `redis://`, `redis+cluster://` or `redis+sentinel://`. Without it, the queues live in Postgres.',
+    ),
+  PORT: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(65_535)
+    .default(3000)
+    .describe('Port of the web process. 0 takes a free one.'),
+  SANDMAN_HOST: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Address the web process listens on. Defaults to 127.0.0.1, and to 0.0.0.0 once there are tokens.'),
+  SANDMAN_FLEET: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9-]{0,39}$/, 'must be 1 to 40 of a-z, 0-9 and -')
+    .default('default')
+    .describe(
+      'Name of this deployment. Fleets share a database, a Redis and provider accounts without seeing each other.',
+    ),
+  SANDMAN_TOKENS: tokens
+    .default([])
+    .describe(
+      'Who may call: `name:scope:secret`, separated by commas; scopes are read, operate, admin. Without it, only this machine may.',
+    ),
+  SANDMAN_QUEUES: queueNames
+    .default([...QUEUE_NAMES])
+    .describe('Queues that this worker takes work from, separated by commas. Defaults to all.'),
+  SANDMAN_GRACE: durationMs
+    .default(25_000)
+    .describe('How long work in flight may take to finish after SIGTERM, before it is handed back. Defaults to 25s.'),
+  SANDMAN_DATA: z.string().min(1).default('.sandman').describe('Folder for the embedded Postgres.'),
+  LOG_LEVEL: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+    .default('info')
+    .describe('Least important log lines to print.'),
+})
+
+export type Config = {
+  databaseUrl: string | undefined
+  redisUrl: string | undefined
+  port: number
+  host: string
+  fleet: string
+  tokens: Token[]
+  queues: QueueName[]
+  graceMs: number
+  dataFolder: string
+  logLevel: z.output<typeof Environment>['LOG_LEVEL']
+}
+
+/** Reads the whole environment, or throws one error that lists every problem by name. */
+export function parseConfig(environment: Record<string, string | undefined>): Config {
+  // An empty variable is how a Procfile, compose file or shell says "not set".
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
+  )
+  const parsed = Environment.safeParse(given)
+  const problems = [
+    ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
+    ...misspelt(Object.keys(given)),
+  ]
+  if (parsed.data?.SANDMAN_HOST && !isLoopback(parsed.data.SANDMAN_HOST) && parsed.data.SANDMAN_TOKENS.length === 0) {
+    problems.push(
+      `SANDMAN_HOST: ${parsed.data.SANDMAN_HOST} is not this machine alone, and without SANDMAN_TOKENS anybody could call; set tokens, or leave it out`,
+    )
+  }
+  if (!parsed.data || problems.length > 0) {
+    const unique = [...new Set(problems)]
+    throw new SandmanError(
+      'config_invalid',
+      `The environment has ${unique.length === 1 ? 'a problem' : `${unique.length} problems`}:\n${unique.map((problem) => `  ${problem}`).join('\n')}`,
+      {
+        details: { problems: unique },
+      },
+    )
+  }
+  const env = parsed.data
+  return {
+    databaseUrl: env.DATABASE_URL,
+    redisUrl: env.REDIS_URL,
+    port: env.PORT,
+    host: env.SANDMAN_HOST ?? (env.SANDMAN_TOKENS.length > 0 ? '0.0.0.0' : '127.0.0.1'),
+    fleet: env.SANDMAN_FLEET,
+    tokens: env.SANDMAN_TOKENS,
+    queues: env.SANDMAN_QUEUES,
+    graceMs: env.SANDMAN_GRACE,
+    dataFolder: path.resolve(env.SANDMAN_DATA),
+    logLevel: env.LOG_LEVEL,
+  }
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
+}
+
+/** The README's table and `.env.example` are printed from the schema, and a test fails when they are stale. */
+export function describeConfig(): { name: string; description: string; defaultsTo: string }[] {
+  const printable: Record<string, string> = { SANDMAN_QUEUES: 'all', SANDMAN_GRACE: '25s', SANDMAN_TOKENS: '' }
+  return Object.entries(Environment.shape).map(([name, schema]) => ({
+    name,
+    description: schema.description ?? '',
+    defaultsTo: printable[name] ?? (schema instanceof z.ZodDefault ? String(schema.def.defaultValue) : ''),
+  }))
+}
+
+/** A variable of ours that nobody reads is a typing error, and silently ignoring it costs somebody an evening. */
+function misspelt(names: string[]): string[] {
+  const known = Object.keys(Environment.shape)
+  return names
+    .filter((name) => name.startsWith('SANDMAN_') && !name.startsWith('SANDMAN_TEST_') && !known.includes(name))
+    .map((name) => {
+      const nearest = known
+        .map((candidate) => ({ candidate, distance: editDistance(name, candidate) }))
+        .sort((a, b) => a.distance - b.distance)[0]
+      return nearest && nearest.distance <= 3
+        ? `${name}: is not a setting; did you mean ${nearest.candidate}?`
+        : `${name}: is not a setting`
+    })
+}
+
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replace = (previous[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      row.push(Math.min(replace, (previous[j] as number) + 1, (row[j - 1] as number) + 1))
+    }
+    previous = row
+  }
+  return previous[b.length] as number
+}
+
+function commaList(text: string): string[] {
+  return text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+}

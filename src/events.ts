@@ -1,0 +1,49 @@
+import { EventEmitter } from 'node:events'
+
+type Level = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
+
+/**
+ * Everything a process says about itself: name, level and wording in one place. Code emits an event with its fields;
+ * `logger.ts` makes a line of it, and a test waits for it instead of sleeping.
+ */
+export const EVENTS = {
+  'process.started': { level: 'info', says: 'started' },
+  'process.stopping': { level: 'info', says: 'stopping: no new work is taken' },
+  'process.stopped': { level: 'info', says: 'stopped' },
+  'process.crashed': { level: 'fatal', says: 'crashed: an error reached nobody' },
+  'database.migrated': { level: 'info', says: 'database migrated' },
+  'database.connection_lost': { level: 'warn', says: 'lost a database connection' },
+  'queue.connection_lost': { level: 'warn', says: 'lost the connection to the queue; reconnecting' },
+  'queue.connection_restored': { level: 'info', says: 'the queue answers again' },
+  'queue.error': { level: 'error', says: 'the queue reported an error' },
+  'queue.may_evict': {
+    level: 'warn',
+    says: 'Redis may evict jobs under memory pressure: set its maxmemory-policy to noeviction',
+  },
+  'request.failed': { level: 'error', says: 'a request failed here, and not by its own fault' },
+  'job.started': { level: 'debug', says: 'job started' },
+  'job.done': { level: 'info', says: 'job done' },
+  'job.superseded': { level: 'info', says: 'job had nothing left to do' },
+  'job.snoozed': { level: 'info', says: 'job waits before it looks again' },
+  'job.failed': { level: 'warn', says: 'job failed; it will be tried again' },
+  'job.gave_up': { level: 'error', says: 'job failed for good' },
+  'job.handed_back': { level: 'info', says: 'job handed back for another worker: this one is stopping' },
+  'job.stalled': { level: 'warn', says: 'job was left by a worker that vanished; it runs again' },
+} as const satisfies Record<string, { level: Level; says: string }>
+
+export type EventName = keyof typeof EVENTS
+export type Event = { name: EventName; fields: Record<string, unknown> }
+
+export class Events {
+  readonly #emitter = new EventEmitter()
+
+  emit(name: EventName, fields: Record<string, unknown> = {}): void {
+    this.#emitter.emit('event', { name, fields } satisfies Event)
+  }
+
+  /** Calls `listener` with every event from now on, until the returned function is called. */
+  subscribe(listener: (event: Event) => void): () => void {
+    this.#emitter.on('event', listener)
+    return () => this.#emitter.off('event', listener)
+  }
+}

@@ -1,0 +1,72 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { type DestinationStream, type Logger, pino } from 'pino'
+import pretty from 'pino-pretty'
+import { EVENTS, type Events } from './events.ts'
+
+const context = new AsyncLocalStorage<Record<string, unknown>>()
+
+/** Puts `fields` on every line that is logged while `work` runs, however deep: a job's lines all carry its ids. */
+export function withLogFields<T>(fields: Record<string, unknown>, work: () => T): T {
+  return context.run({ ...context.getStore(), ...fields }, work)
+}
+
+type LoggerOptions = {
+  level: string
+  /** On every line: which process this is. */
+  fields: Record<string, unknown>
+  /** Values that must never be printed, wherever they turn up. */
+  secrets: string[]
+  destination?: DestinationStream
+}
+
+/** One line an event: JSON for machines, readable text when a person is watching a terminal. */
+export function createLogger({ level, fields, secrets, destination }: LoggerOptions): Logger {
+  const redact = createRedactor(secrets)
+  return pino(
+    {
+      level,
+      base: fields,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      mixin: () => ({ ...context.getStore() }),
+      redact: { paths: ['authorization', 'cookie', 'headers.authorization', 'headers.cookie'], censor: '[redacted]' },
+      hooks: { streamWrite: redact },
+    },
+    destination ??
+      (process.stdout.isTTY
+        ? pretty({ ignore: 'pid,hostname', sync: true })
+        : pino.destination({ dest: 1, sync: true })),
+  )
+}
+
+/** Writes every event as a line. The only place where events become log lines. */
+export function logEvents(events: Events, logger: Logger): void {
+  events.subscribe(({ name, fields }) => {
+    const { error, ...rest } = fields
+    logger[EVENTS[name].level](
+      { event: name, ...rest, ...(error === undefined ? {} : { err: error }) },
+      EVENTS[name].says,
+    )
+  })
+}
+
+/**
+ * Takes known secrets, and the password of any URL, out of a finished line. By value and not by field name, because a
+ * secret gets into a log through the message of somebody else's error.
+ */
+export function createRedactor(secrets: string[]): (line: string) => string {
+  // As they look inside JSON. Short values would blot out ordinary words.
+  const known = secrets
+    .filter((secret) => secret.length >= 6)
+    .map((secret) => escapeRegExp(JSON.stringify(secret).slice(1, -1)))
+  const urlPassword = /(\w+:\/\/[^\s:@/"]*:)[^\s@"]+@/g
+  const knownSecrets = known.length > 0 ? new RegExp(known.join('|'), 'g') : undefined
+  return (line) => {
+    const withoutUrls = line.replace(urlPassword, '$1[redacted]@')
+    return knownSecrets ? withoutUrls.replace(knownSecrets, '[redacted]') : withoutUrls
+  }
+}
+
+function escapeRegExp(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+}

@@ -1,0 +1,4 @@
+/** Every queue there is. One file each beside this one says what it carries. */
+export const QUEUE_NAMES = ['canary'] as const
+
+export type QueueName = (typeof QUEUE_NAMES)[number]
