@@ -1,0 +1,101 @@
+import { Kysely, PostgresDialect, sql } from 'kysely'
+import { type Migration, Migrator } from 'kysely/migration'
+import pg from 'pg'
+import { describeError, SandmanError } from '../errors.ts'
+import * as canaries from './migrations/0001_canaries.ts'
+import { type Db, describeDatabase } from './pool.ts'
+import { SCHEMA } from './schema.ts'
+
+/**
+ * Forward only, in order of name. Listed here and not found by reading the folder, so that the same code runs from
+ * sources and from a build.
+ */
+const MIGRATIONS: Record<string, Migration> = {
+  '0001_canaries': canaries,
+}
+
+/** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */
+const MIGRATION_LOCK = 0x53414e44
+
+/**
+ * Brings the database up to date, and returns the names of what was applied. Any number of processes may do so at once:
+ * they take turns, and all but the first find nothing left to do. A database that is newer than this code is left alone,
+ * so that an older release can keep running beside a newer one.
+ */
+export async function migrate(databaseUrl: string): Promise<string[]> {
+  // One connection of its own: the lock belongs to the session, and a migration may take longer than any statement may.
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    max: 1,
+    application_name: 'sandman migrate',
+    connectionTimeoutMillis: 10_000,
+  })
+  pool.on('error', () => {}) // also reported by the statement that was under way
+  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
+  try {
+    return await db.connection().execute(async (session) => {
+      await sql`select pg_advisory_lock(${MIGRATION_LOCK})`.execute(session)
+      await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(session)
+      const applied = await appliedMigrations(session)
+      const unknown = applied.filter((name) => !(name in MIGRATIONS))
+      if (unknown.length > 0) return refuseOrSkip(unknown, pendingOf(applied))
+      return runMigrator(session)
+    })
+  } catch (error) {
+    if (error instanceof SandmanError) throw error
+    throw new SandmanError(
+      'database_unreachable',
+      `${describeDatabase(databaseUrl)} could not be migrated: ${describeError(error)}`,
+      { cause: error },
+    )
+  } finally {
+    await db.destroy()
+  }
+}
+
+/** The migrations of this code that the database does not have yet. */
+export async function pendingMigrations(db: Db): Promise<string[]> {
+  return pendingOf(await appliedMigrations(db))
+}
+
+async function runMigrator(session: Kysely<unknown>): Promise<string[]> {
+  const migrator = new Migrator({
+    db: session,
+    provider: { getMigrations: async () => MIGRATIONS },
+    migrationTableName: 'migrations',
+    migrationLockTableName: 'migrations_lock',
+    migrationTableSchema: SCHEMA,
+  })
+  const { error, results } = await migrator.migrateToLatest()
+  if (error) {
+    const failed = results?.find((result) => result.status === 'Error')?.migrationName ?? 'a migration'
+    throw new SandmanError('database_not_migrated', `${failed} failed and changed nothing: ${describeError(error)}`, {
+      cause: error,
+    })
+  }
+  return (results ?? []).map((result) => result.migrationName)
+}
+
+async function appliedMigrations(db: Kysely<unknown> | Db): Promise<string[]> {
+  const table = `${SCHEMA}.migrations`
+  const exists = await sql<{ exists: boolean }>`select to_regclass(${table}) is not null as exists`.execute(
+    db as Kysely<unknown>,
+  )
+  if (!exists.rows[0]?.exists) return []
+  const applied = await sql<{ name: string }>`select name from ${sql.table(table)} order by name`.execute(
+    db as Kysely<unknown>,
+  )
+  return applied.rows.map((row) => row.name)
+}
+
+function pendingOf(applied: string[]): string[] {
+  return Object.keys(MIGRATIONS).filter((name) => !applied.includes(name))
+}
+
+function refuseOrSkip(unknown: string[], pending: string[]): string[] {
+  if (pending.length === 0) return []
+  throw new SandmanError(
+    'database_not_migrated',
+    `The database has migrations this release does not know (${unknown.join(', ')}) and lacks some that it needs (${pending.join(', ')}): install the release that made them.`,
+  )
+}

@@ -1,0 +1,56 @@
+import { Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import { describeError, SandmanError } from '../errors.ts'
+import type { Events } from '../events.ts'
+import { type Database, SCHEMA } from './schema.ts'
+
+export type Db = Kysely<Database>
+
+/** Bounds of every statement. A database that hangs costs these, and never a process. */
+export const CONNECT_MS = 5_000
+export const STATEMENT_MS = 30_000
+
+export type DbOptions = { databaseUrl: string; applicationName: string; events: Events; connectionsMax?: number }
+
+export type DbHandle = { db: Db; pool: pg.Pool; close(): Promise<void> }
+
+export function openDb({ databaseUrl, applicationName, events, connectionsMax = 10 }: DbOptions): DbHandle {
+  const pool = new pg.Pool({
+    connectionString: databaseUrl,
+    application_name: applicationName,
+    max: connectionsMax,
+    connectionTimeoutMillis: CONNECT_MS,
+    statement_timeout: STATEMENT_MS,
+    // The server's own timeout does not help when the server cannot be heard any more.
+    query_timeout: STATEMENT_MS + 5_000,
+    idle_in_transaction_session_timeout: STATEMENT_MS,
+    keepAlive: true,
+  })
+  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+  pool.on('error', (error) => events.emit('database.connection_lost', { error }))
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }).withSchema(SCHEMA)
+  return { db, pool, close: () => db.destroy() }
+}
+
+/** A URL for people: where it points, without who and with which password. */
+export function describeDatabase(databaseUrl: string): string {
+  try {
+    const url = new URL(databaseUrl)
+    return `Postgres at ${url.host}${url.pathname}`
+  } catch {
+    return 'Postgres'
+  }
+}
+
+/** Fails with one clear sentence when the database cannot be used, so that no process starts half. */
+export async function assertReachable(pool: pg.Pool, databaseUrl: string): Promise<void> {
+  try {
+    await pool.query('select 1')
+  } catch (error) {
+    throw new SandmanError(
+      'database_unreachable',
+      `${describeDatabase(databaseUrl)} cannot be used: ${describeError(error)}. Check DATABASE_URL and that the server runs.`,
+      { cause: error },
+    )
+  }
+}

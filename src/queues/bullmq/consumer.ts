@@ -1,0 +1,136 @@
+import { DelayedError, type Job, UnrecoverableError, WaitingError, type Worker } from 'bullmq'
+import { describeError, isSandmanError } from '../../errors.ts'
+import type { Events } from '../../events.ts'
+import { withLogFields } from '../../logger.ts'
+import { parsePayload, type QueueDefinition } from '../define.ts'
+import type { Outcome } from '../outcome.ts'
+import type { QueueStore } from './store.ts'
+
+export type JobContext = {
+  /** Aborted when the job must stop now: its worker is stopping, or has lost it to another. */
+  signal: AbortSignal
+  attempt: number
+  isLastAttempt: boolean
+}
+
+export type Handler<Payload> = (payload: Payload, context: JobContext) => Promise<Outcome>
+
+export type Consumer = {
+  /** Takes no more jobs, lets those in flight finish within the grace period, and hands back the rest. */
+  stop(graceMs: number): Promise<void>
+}
+
+/** How often a worker looks for jobs that others left behind. With the lock, the bound on how long a crash delays a job. */
+const STALLED_CHECK_MS = 5_000
+/** A crash is not the job's fault, and the ledger bounds attempts; this only ends a job that kills every worker it meets. */
+const STALLS_MAX = 100
+const RETRY_FETCH_MS = 1_000
+/** Handing a job back is one command; a store that cannot take it gets the job back when its lock runs out. */
+const HAND_BACK_MS = 3_000
+
+type ConsumeOptions<Payload> = {
+  store: QueueStore
+  queue: QueueDefinition<Payload>
+  handler: Handler<Payload>
+  /** Shown in Bull Board beside the jobs that this process works on. */
+  workerName: string
+  events: Events
+}
+
+export function consume<Payload>({ store, queue, handler, workerName, events }: ConsumeOptions<Payload>): Consumer {
+  const interruption = new AbortController()
+
+  // Three parameters: BullMQ hands out a signal only to a processor that takes it.
+  async function work(job: Job, token: string | undefined, lost: AbortSignal | undefined): Promise<Outcome> {
+    const attempt = job.attemptsMade + 1
+    const fields = { queue: queue.name, jobId: job.id, attempt, ...(job.data as object) }
+    return withLogFields(fields, async () => {
+      const startedAt = performance.now()
+      const durationMs = () => Math.round(performance.now() - startedAt)
+      try {
+        const payload = parsePayload(queue, job.data)
+        events.emit('job.started')
+        const signal = lost ? AbortSignal.any([lost, interruption.signal]) : interruption.signal
+        const working = handler(payload, { signal, attempt, isLastAttempt: attempt >= queue.attemptsMax })
+        const outcome = await unlessAborted(working, interruption.signal)
+        if (outcome.kind === 'snoozed') {
+          await job.moveToDelayed(Date.now() + outcome.delayMs, token)
+          events.emit('job.snoozed', { why: outcome.why, delayMs: outcome.delayMs })
+          throw new DelayedError()
+        }
+        events.emit(outcome.kind === 'done' ? 'job.done' : 'job.superseded', {
+          durationMs: durationMs(),
+          ...(outcome.kind === 'superseded' && { why: outcome.why }),
+        })
+        return outcome
+      } catch (error) {
+        if (error instanceof DelayedError) throw error
+        const isFinal = isSandmanError(error, 'payload_invalid')
+        // Whatever went wrong after the interruption went wrong because of it.
+        if (interruption.signal.aborted && !isFinal) return handBack(job, token)
+        events.emit(isFinal || attempt >= queue.attemptsMax ? 'job.gave_up' : 'job.failed', {
+          durationMs: durationMs(),
+          error,
+        })
+        throw isFinal ? new UnrecoverableError(describeError(error)) : error
+      }
+    })
+  }
+
+  /** Costs no attempt: nobody failed. */
+  async function handBack(job: Job, token: string | undefined): Promise<never> {
+    try {
+      await job.moveToWait(token)
+      events.emit('job.handed_back')
+    } catch (error) {
+      store.report(error)
+    }
+    throw new WaitingError()
+  }
+
+  const worker = store.worker(queue.name, work, {
+    name: workerName,
+    concurrency: queue.concurrency,
+    lockDuration: queue.lockMs,
+    stalledInterval: STALLED_CHECK_MS,
+    maxStalledCount: STALLS_MAX,
+    runRetryDelay: RETRY_FETCH_MS,
+  })
+  worker.on('error', (error) => store.report(error))
+  worker.on('stalled', (jobId) => events.emit('job.stalled', { queue: queue.name, jobId }))
+
+  let stopping: Promise<void> | undefined
+  return {
+    stop(graceMs) {
+      stopping ??= stopWorker(worker, interruption, graceMs)
+      return stopping
+    },
+  }
+}
+
+async function stopWorker(worker: Worker, interruption: AbortController, graceMs: number): Promise<void> {
+  const interrupt = setTimeout(() => interruption.abort(), graceMs)
+  let giveUp: NodeJS.Timeout | undefined
+  const tooLate = new Promise<void>((resolve) => {
+    giveUp = setTimeout(resolve, graceMs + HAND_BACK_MS)
+  })
+  await Promise.race([worker.close(), tooLate])
+  clearTimeout(interrupt)
+  clearTimeout(giveUp)
+}
+
+/** A handler that does not listen to its signal is not waited for: every job may be run again. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  work.catch(() => {})
+  signal.throwIfAborted()
+  let onAbort = () => {}
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort)
+  })
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}

@@ -1,0 +1,92 @@
+import type { Queue } from 'bullmq'
+import { QUEUES } from '../catalog.ts'
+import { type Backoff, KEEP_DONE, KEEP_FAILED, parsePayload, type QueueDefinition } from '../define.ts'
+import { QUEUE_NAMES, type QueueName } from '../names.ts'
+import { ask, type QueueStore } from './store.ts'
+
+export type QueueCounts = { waiting: number; active: number; delayed: number; failed: number }
+
+/** The side that web apps need: rings queues and looks at them, and never works on a job. */
+export class Producer {
+  readonly store: QueueStore
+  readonly #opened = new Map<QueueName, Promise<Queue>>()
+
+  constructor(store: QueueStore) {
+    this.store = store
+  }
+
+  /**
+   * Tells the workers that there is something to do. The caller's row is committed before this, so a ring that fails here
+   * costs time and no work. Equal rings fold while one waits; one that comes during the work rings again after it.
+   */
+  async ring<Payload>(definition: QueueDefinition<Payload>, payload: Payload): Promise<void> {
+    const data = parsePayload(definition, payload)
+    await ask(this.store, `Queue ${definition.name} was not rung`, async () => {
+      const queue = await this.#open(definition.name)
+      await queue.add(definition.name, data, {
+        attempts: definition.attemptsMax,
+        backoff: backoffOptions(definition.backoff),
+        // Not the job id: BullMQ drops an add whose id is still kept from an earlier, finished job.
+        deduplication: { id: definition.dedupeKey(data), keepLastIfActive: true },
+        removeOnComplete: { count: KEEP_DONE.count, age: KEEP_DONE.ageSeconds },
+        removeOnFail: { count: KEEP_FAILED.count, age: KEEP_FAILED.ageSeconds },
+      })
+    })
+  }
+
+  async counts(): Promise<Record<QueueName, QueueCounts>> {
+    const entries = await Promise.all(
+      QUEUE_NAMES.map(async (name) => {
+        const counts = await ask(this.store, `Queue ${name} was not counted`, async () =>
+          (await this.#open(name)).getJobCounts('wait', 'prioritized', 'active', 'delayed', 'failed'),
+        )
+        const { wait = 0, prioritized = 0, active = 0, delayed = 0, failed = 0 } = counts
+        return [name, { waiting: wait + prioritized, active, delayed, failed }] as const
+      }),
+    )
+    return Object.fromEntries(entries) as Record<QueueName, QueueCounts>
+  }
+
+  /** Every queue, as BullMQ's own objects: what Bull Board shows. */
+  async all(): Promise<{ definition: QueueDefinition; queue: Queue }[]> {
+    return ask(this.store, 'The queues were not opened', () =>
+      Promise.all(
+        QUEUE_NAMES.map(async (name) => ({
+          definition: QUEUES[name] as QueueDefinition,
+          queue: await this.#open(name),
+        })),
+      ),
+    )
+  }
+
+  async close(): Promise<void> {
+    const opened = await Promise.allSettled(this.#opened.values())
+    await Promise.allSettled(opened.map((result) => (result.status === 'fulfilled' ? result.value.close() : undefined)))
+    await this.store.close()
+  }
+
+  /** BullMQ remembers for ever that a queue could not be opened, so one that failed is thrown away and opened anew. */
+  #open(name: QueueName): Promise<Queue> {
+    const known = this.#opened.get(name)
+    if (known) return known
+    const queue = this.store.queue(name, {})
+    queue.on('error', (error) => this.store.report(error))
+    const opening = queue.waitUntilReady().then(
+      () => queue,
+      async (error) => {
+        this.#opened.delete(name)
+        await queue.close().catch(() => {})
+        throw error
+      },
+    )
+    opening.catch(() => {})
+    this.#opened.set(name, opening)
+    return opening
+  }
+}
+
+function backoffOptions(backoff: Backoff) {
+  return backoff.kind === 'fixed'
+    ? { type: 'fixed', delay: backoff.delayMs }
+    : { type: 'exponential', delay: backoff.delayMs, jitter: backoff.jitter }
+}
