@@ -1,0 +1,133 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import path from 'node:path'
+import type { Config } from '../config.ts'
+import { describeDatabase, openDb } from '../db/pool.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../embedded/postgres.ts'
+import type { Events } from '../events.ts'
+import { openStore } from '../queues/bullmq/open-store.ts'
+import { Producer } from '../queues/bullmq/producer.ts'
+import { flyCanary } from './canary.ts'
+import type { RunningConfig } from './foundation.ts'
+import { migrateAll } from './migrate.ts'
+import { removeRunningFile, writeRunningFile } from './running-file.ts'
+import type { Running } from './shutdown.ts'
+
+/** What a child tells `sandman dev` once it works. */
+export type ReadyMessage = { ready: true; url?: string }
+
+const CANARY_MS = 10_000
+/** On top of the grace period that the children give to their work. */
+const CHILD_STOP_MS = 10_000
+
+/** Everything on one machine: a database if there is none, web and worker as processes of their own, and where to find them. */
+export async function startDev(config: Config, events: Events, say: (line: string) => void): Promise<Running> {
+  let embedded: EmbeddedPostgres | undefined
+  const children: ChildProcess[] = []
+  const stop = async () => {
+    await Promise.all(children.map((child) => stopChild(child, config.graceMs + CHILD_STOP_MS)))
+    if (embedded) {
+      await removeRunningFile(config.dataFolder)
+      await embedded.stop()
+    }
+  }
+  try {
+    if (config.databaseUrl === undefined) {
+      say(`Starting Postgres in ${path.relative('', config.dataFolder) || '.'}`)
+      embedded = await startEmbeddedPostgres({ folder: config.dataFolder })
+      await writeRunningFile(config.dataFolder, { pid: process.pid, databaseUrl: embedded.url })
+    }
+    const running: RunningConfig = { ...config, databaseUrl: config.databaseUrl ?? (embedded as EmbeddedPostgres).url }
+    say('Migrating the database')
+    await migrateAll(running, events)
+    say('Starting web and worker')
+    const [web] = await Promise.all((['web', 'worker'] as const).map((role) => startChild(role, running, children)))
+    await proveItWorks(running, events, say)
+    say(banner(running, web?.url ?? '', embedded !== undefined))
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  const broken = Promise.race([
+    ...children.map((child) => ended(child).then(() => `The ${roleOf(child)} process ended by itself.`)),
+    ...(embedded ? [embedded.service.ended.then(() => 'The embedded Postgres ended by itself.')] : []),
+  ])
+  return { stop, broken }
+}
+
+async function startChild(
+  role: 'web' | 'worker',
+  config: RunningConfig,
+  children: ChildProcess[],
+): Promise<ReadyMessage> {
+  const main = path.join(import.meta.dirname, '..', `main${path.extname(import.meta.filename)}`)
+  const child = fork(main, [role, '--supervised'], {
+    env: { ...process.env, DATABASE_URL: config.databaseUrl },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  children.push(child)
+  return new Promise((resolve, reject) => {
+    child.once('message', (message: ReadyMessage) => resolve(message))
+    child.once('error', reject)
+    child.once('exit', () => reject(new ChildFailed(role)))
+  })
+}
+
+/** The child has said why on its own stderr; there is nothing to add to it. */
+export class ChildFailed extends Error {
+  constructor(role: string) {
+    super(`The ${role} process did not start.`)
+    this.name = 'ChildFailed'
+  }
+}
+
+function roleOf(child: ChildProcess): string {
+  return child.spawnargs.find((argument) => argument === 'web' || argument === 'worker') ?? 'child'
+}
+
+function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve()
+  return new Promise((resolve) => child.once('exit', () => resolve()))
+}
+
+async function stopChild(child: ChildProcess, withinMs: number): Promise<void> {
+  child.kill('SIGTERM')
+  const kill = setTimeout(() => child.kill('SIGKILL'), withinMs)
+  await ended(child)
+  clearTimeout(kill)
+}
+
+/** Ready is what was seen to work, not what was started: a job has gone through the queue to the worker and back. */
+async function proveItWorks(config: RunningConfig, events: Events, say: (line: string) => void): Promise<void> {
+  const { db, close } = openDb({
+    databaseUrl: config.databaseUrl,
+    applicationName: 'sandman dev',
+    events,
+    connectionsMax: 1,
+  })
+  const producer = new Producer(openStore({ ...config, role: 'producer', events }))
+  try {
+    const answer = await flyCanary({ db, producer, fleet: config.fleet }, CANARY_MS)
+    if (answer) say(`A job went through the queue and back in ${answer.tookMs} ms`)
+    else say(`No worker answered a job within ${CANARY_MS / 1_000} s: the log above may say why`)
+  } catch (error) {
+    say(`The queue does not work yet: ${(error as Error).message}`)
+  } finally {
+    await producer.close()
+    await close()
+  }
+}
+
+function banner(config: RunningConfig, url: string, isEmbedded: boolean): string {
+  const database = isEmbedded
+    ? `embedded Postgres, kept in ${path.relative('', config.dataFolder) || '.'}`
+    : describeDatabase(config.databaseUrl)
+  return `
+Sandman is running: fleet ${config.fleet}, ${database}, queues on ${config.redisUrl ? 'Redis' : 'Postgres'}
+
+  Console     ${url}/
+  Bull Board  ${url}/queues
+  API         ${url}/v1
+
+Ctrl-C stops it.
+`
+}

@@ -1,0 +1,191 @@
+import { access, constants } from 'node:fs/promises'
+import path from 'node:path'
+import { sql } from 'kysely'
+import type { Config } from '../config.ts'
+import { pendingMigrations } from '../db/migrate.ts'
+import { type Db, describeDatabase, openDb } from '../db/pool.ts'
+import { SCHEMA } from '../db/schema.ts'
+import { describeError } from '../errors.ts'
+import type { Events } from '../events.ts'
+import { openStore } from '../queues/bullmq/open-store.ts'
+import { Producer } from '../queues/bullmq/producer.ts'
+import { ask, type QueueStore } from '../queues/bullmq/store.ts'
+import { flyCanary } from './canary.ts'
+import { findDatabase } from './running-file.ts'
+
+export type Finding = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
+
+const POSTGRES_MAJOR_MIN = 14
+const SKEW_MS_MAX = 1_000
+const CANARY_MS = 5_000
+
+/** Checks a configuration against the real services. Finds as much as it can: one problem does not hide the next. */
+export async function examine(config: Config, events: Events): Promise<Finding[]> {
+  const findings: Finding[] = [{ check: 'configuration', verdict: 'ok', message: `fleet ${config.fleet}` }]
+  if (config.databaseUrl === undefined) findings.push(await examineDataFolder(config.dataFolder))
+
+  const running = await findDatabase(config).catch((error: unknown) => {
+    findings.push({ check: 'database', verdict: 'problem', message: describeError(error) })
+    return undefined
+  })
+  const databaseUrl = running?.databaseUrl
+  const handle =
+    databaseUrl === undefined
+      ? undefined
+      : openDb({ databaseUrl, applicationName: 'sandman doctor', events, connectionsMax: 2 })
+  const hasQueue = config.redisUrl !== undefined || databaseUrl !== undefined
+  const producer = hasQueue
+    ? new Producer(openStore({ ...config, databaseUrl: databaseUrl ?? '', role: 'producer', events }))
+    : undefined
+  try {
+    const databaseWorks = handle && databaseUrl ? await examineDatabase(handle.db, databaseUrl, findings) : false
+    const queueWorks = producer ? await examineQueue(producer.store, findings) : false
+    if (handle && producer && databaseWorks && queueWorks)
+      findings.push(await examineWorkers(handle.db, producer, config.fleet))
+    return findings
+  } finally {
+    await producer?.close()
+    await handle?.close()
+  }
+}
+
+async function examineDataFolder(folder: string): Promise<Finding> {
+  for (const candidate of [folder, path.dirname(folder)]) {
+    const exists = await access(candidate).then(
+      () => true,
+      () => false,
+    )
+    if (!exists) continue
+    const writable = await access(candidate, constants.W_OK).then(
+      () => true,
+      () => false,
+    )
+    return writable
+      ? { check: 'data folder', verdict: 'ok', message: folder }
+      : {
+          check: 'data folder',
+          verdict: 'problem',
+          message: `${candidate} is not writable: run as its owner, or set SANDMAN_DATA`,
+        }
+  }
+  return {
+    check: 'data folder',
+    verdict: 'problem',
+    message: `${folder} cannot be created: ${path.dirname(folder)} does not exist`,
+  }
+}
+
+/** True when the rest can rely on it: it answers, and is migrated. */
+async function examineDatabase(db: Db, databaseUrl: string, findings: Finding[]): Promise<boolean> {
+  try {
+    const askedAtMs = Date.now()
+    const { rows } = await sql<{ version: string; version_num: number; clock_ms: number; may_create: boolean }>`
+      select current_setting('server_version') as version, current_setting('server_version_num')::int as version_num,
+             extract(epoch from clock_timestamp())::float8 * 1000 as clock_ms,
+             has_database_privilege(current_database(), 'create') as may_create`.execute(db)
+    const facts = rows[0] as (typeof rows)[number]
+    const isOld = facts.version_num < POSTGRES_MAJOR_MIN * 10_000
+    findings.push({
+      check: 'database',
+      verdict: isOld ? 'problem' : 'ok',
+      message: `${describeDatabase(databaseUrl)}, version ${facts.version}${isOld ? `: Sandman needs ${POSTGRES_MAJOR_MIN} or newer` : ''}`,
+    })
+    findings.push(skewFinding('database clock', facts.clock_ms, askedAtMs))
+
+    const pending = await pendingMigrations(db)
+    findings.push(
+      pending.length === 0
+        ? { check: 'migrations', verdict: 'ok', message: 'up to date' }
+        : {
+            check: 'migrations',
+            verdict: 'problem',
+            message: `${pending.join(', ')} not applied: run "sandman migrate"`,
+          },
+    )
+    findings.push(pending.length === 0 ? await examinePermissions(db) : mayMigrate(facts.may_create))
+    return !isOld && pending.length === 0
+  } catch (error) {
+    findings.push({
+      check: 'database',
+      verdict: 'problem',
+      message: `${describeDatabase(databaseUrl)}: ${describeError(error)}`,
+    })
+    return false
+  }
+}
+
+async function examinePermissions(db: Db): Promise<Finding> {
+  const { rows } = await sql<{ name: string; missing: string[] }>`
+    select tables.table_name as name,
+           array(select needed from unnest(array['select', 'insert', 'update', 'delete']) as needed
+                 where not has_table_privilege(format('%I.%I', tables.table_schema, tables.table_name), needed)) as missing
+    from information_schema.tables where table_schema = ${SCHEMA} and table_name not like 'migrations%'`.execute(db)
+  const lacking = rows
+    .filter(({ missing }) => missing.length > 0)
+    .map(({ name, missing }) => `${missing.join(', ')} on ${SCHEMA}.${name}`)
+  return lacking.length === 0 && rows.length > 0
+    ? { check: 'permissions', verdict: 'ok', message: `may read and write the schema ${SCHEMA}` }
+    : {
+        check: 'permissions',
+        verdict: 'problem',
+        message: `this database user lacks ${lacking.join('; ') || `the right to see the schema ${SCHEMA}`}`,
+      }
+}
+
+function mayMigrate(mayCreate: boolean): Finding {
+  return mayCreate
+    ? { check: 'permissions', verdict: 'ok', message: 'may create the schema' }
+    : {
+        check: 'permissions',
+        verdict: 'problem',
+        message: 'this database user may not create a schema: migrate as one that may',
+      }
+}
+
+async function examineQueue(store: QueueStore, findings: Finding[]): Promise<boolean> {
+  try {
+    const askedAtMs = Date.now()
+    const { version, clockMs, evictionPolicy } = await ask(store, 'The queue was not examined', () => store.look())
+    findings.push({ check: 'queue', verdict: 'ok', message: `${store.where}, ${version}` })
+    if (evictionPolicy) {
+      findings.push({
+        check: 'queue memory',
+        verdict: 'warning',
+        message: `its maxmemory-policy is ${evictionPolicy}: jobs may be thrown away; set it to noeviction`,
+      })
+    }
+    findings.push(skewFinding('queue clock', clockMs, askedAtMs))
+    return true
+  } catch (error) {
+    findings.push({ check: 'queue', verdict: 'problem', message: describeError(error) })
+    return false
+  }
+}
+
+async function examineWorkers(db: Db, producer: Producer, fleet: string): Promise<Finding> {
+  try {
+    const answer = await flyCanary({ db, producer, fleet }, CANARY_MS)
+    return answer
+      ? { check: 'workers', verdict: 'ok', message: `${answer.answeredBy} answered a job in ${answer.tookMs} ms` }
+      : {
+          check: 'workers',
+          verdict: 'warning',
+          message: `no worker of fleet ${fleet} took a job within ${CANARY_MS / 1_000} s: is one running, and does it take the queue canary?`,
+        }
+  } catch (error) {
+    return { check: 'workers', verdict: 'problem', message: describeError(error) }
+  }
+}
+
+/** The answer was made between question and now; only what lies outside of that is skew. */
+function skewFinding(check: string, clockMs: number, askedAtMs: number): Finding {
+  const answeredAtMs = Date.now()
+  const skewMs = clockMs < askedAtMs ? askedAtMs - clockMs : Math.max(0, clockMs - answeredAtMs)
+  return skewMs <= SKEW_MS_MAX
+    ? { check, verdict: 'ok', message: 'agrees with this machine' }
+    : {
+        check,
+        verdict: 'warning',
+        message: `differs from this machine by ${(skewMs / 1_000).toFixed(1)} s: delays and deadlines will be off by as much; check NTP`,
+      }
+}

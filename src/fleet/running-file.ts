@@ -1,0 +1,36 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { Config } from '../config.ts'
+import { isAlive } from '../embedded/service.ts'
+import { SandmanError } from '../errors.ts'
+import type { RunningConfig } from './foundation.ts'
+
+/**
+ * What `sandman dev` leaves in the data folder while it runs, so that the other commands find its embedded database
+ * without being told. Readable by its owner only: the URL has a password.
+ */
+type RunningFile = { pid: number; databaseUrl: string }
+
+const location = (folder: string) => path.join(folder, 'running.json')
+
+export async function writeRunningFile(folder: string, content: RunningFile): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  await writeFile(location(folder), JSON.stringify(content), { mode: 0o600 })
+}
+
+export async function removeRunningFile(folder: string): Promise<void> {
+  await rm(location(folder), { force: true })
+}
+
+/** The configuration with a database in it: the one that was named, or else the one that `sandman dev` is running here. */
+export async function findDatabase(config: Config): Promise<RunningConfig> {
+  if (config.databaseUrl !== undefined) return { ...config, databaseUrl: config.databaseUrl }
+  const running = await readFile(location(config.dataFolder), 'utf8')
+    .then((text) => JSON.parse(text) as RunningFile)
+    .catch(() => undefined)
+  if (running && isAlive(running.pid)) return { ...config, databaseUrl: running.databaseUrl }
+  throw new SandmanError(
+    'config_invalid',
+    `There is no DATABASE_URL, and no "sandman dev" is running on ${config.dataFolder}: set DATABASE_URL, or run npm start in another terminal.`,
+  )
+}

@@ -1,0 +1,33 @@
+import os from 'node:os'
+import { runningClock } from '../clock.ts'
+import type { Events } from '../events.ts'
+import { signCanary } from '../jobs/canary.ts'
+import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
+import { canaryQueue } from '../queues/canary.ts'
+import type { QueueDefinition } from '../queues/define.ts'
+import type { QueueName } from '../queues/names.ts'
+import { layFoundation, type RunningConfig } from './foundation.ts'
+import type { Running } from './shutdown.ts'
+
+/** Takes jobs from the queues until it is stopped. Stateless: any number of them, on any number of machines. */
+export async function startWorker(config: RunningConfig, events: Events): Promise<Running> {
+  const { handle, store } = await layFoundation(config, { role: 'consumer', name: 'worker', events })
+  const workerName = `${os.hostname()}-${process.pid}`
+  const deps = { db: handle.db, clock: runningClock, fleet: config.fleet, worker: workerName }
+
+  const take = <Payload>(queue: QueueDefinition<Payload>, handler: Handler<Payload>): Consumer =>
+    consume({ store, queue, handler, workerName, events })
+  const takers: Record<QueueName, () => Consumer> = {
+    canary: () => take(canaryQueue, (payload) => signCanary(deps, payload)),
+  }
+  const consumers = config.queues.map((name) => takers[name]())
+  events.emit('process.started', { worker: workerName, queues: config.queues, store: store.where })
+
+  return {
+    async stop() {
+      await Promise.all(consumers.map((consumer) => consumer.stop(config.graceMs)))
+      await store.close()
+      await handle.close()
+    },
+  }
+}

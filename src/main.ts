@@ -1,0 +1,140 @@
+#!/usr/bin/env node
+import { parseArgs } from 'node:util'
+import { type Config, parseConfig } from './config.ts'
+import { describeError, SandmanError } from './errors.ts'
+import { Events } from './events.ts'
+import { ChildFailed, type ReadyMessage, startDev } from './fleet/dev.ts'
+import { examine } from './fleet/doctor.ts'
+import { migrateAll } from './fleet/migrate.ts'
+import { findDatabase } from './fleet/running-file.ts'
+import { exitOnCrash, type Running, runUntilSignal } from './fleet/shutdown.ts'
+import { startWeb } from './fleet/web.ts'
+import { startWorker } from './fleet/worker.ts'
+import { createLogger, logEvents } from './logger.ts'
+import { VERSION } from './version.ts'
+
+const HELP = `sandman <command>
+
+  dev                  everything on this machine: Postgres if there is none, web and worker
+  web                  serve the API, the console and Bull Board
+  worker [--queues a,b] take jobs from the queues
+  migrate              bring the database up to date
+  doctor [--json]      check the configuration against the real services
+
+  --help, --version
+
+It is configured by the environment, and by a file .env in this folder; the README lists the settings.
+`
+
+/** The process exit code; what is printed has been printed. */
+type Command = (invocation: Invocation) => Promise<number>
+type Invocation = { config: Config; events: Events; json: boolean; supervised: boolean }
+
+const commands: Record<string, Command> = {
+  async dev(invocation) {
+    return runRole(
+      invocation,
+      startDev(invocation.config, invocation.events, (line) => console.log(line)),
+    )
+  },
+  async web(invocation) {
+    return runRole(invocation, startWeb(await findDatabase(invocation.config), invocation.events))
+  },
+  async worker(invocation) {
+    return runRole(invocation, startWorker(await findDatabase(invocation.config), invocation.events))
+  },
+  async migrate({ config, events }) {
+    await migrateAll(await findDatabase(config), events)
+    return 0
+  },
+  async doctor({ config, json }) {
+    const findings = await examine(config, new Events())
+    if (json) console.log(JSON.stringify({ findings }, null, 2))
+    else
+      for (const { check, verdict, message } of findings)
+        console.log(`${verdict.padEnd(8)} ${check.padEnd(15)} ${message}`)
+    return findings.some(({ verdict }) => verdict === 'problem') ? 1 : 0
+  },
+}
+
+async function runRole(
+  { events, supervised }: Invocation,
+  starting: Promise<Running & { url?: string }>,
+): Promise<number> {
+  const running = await starting
+  if (supervised) process.send?.({ ready: true, ...(running.url && { url: running.url }) } satisfies ReadyMessage)
+  const failure = await runUntilSignal(running, { events, supervised })
+  if (failure !== undefined) console.error(`sandman: ${failure}`)
+  return failure === undefined ? 0 : 1
+}
+
+async function main(argv: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: argv,
+    allowPositionals: true,
+    options: {
+      queues: { type: 'string' },
+      json: { type: 'boolean', default: false },
+      supervised: { type: 'boolean', default: false }, // by `sandman dev`; not for people
+      help: { type: 'boolean', short: 'h', default: false },
+      version: { type: 'boolean', short: 'v', default: false },
+    },
+  })
+  if (values.version) return print(VERSION)
+  const [name, ...surplus] = positionals
+  if (values.help || name === 'help') return print(HELP)
+  const command = name === undefined ? undefined : commands[name]
+  if (!command || surplus.length > 0) {
+    console.error(
+      `sandman: ${name === undefined ? 'a command is needed' : `there is no command "${positionals.join(' ')}"`}\n\n${HELP}`,
+    )
+    return 2
+  }
+
+  loadEnvFile()
+  const config = parseConfig({ ...process.env, ...(values.queues !== undefined && { SANDMAN_QUEUES: values.queues }) })
+  const events = new Events()
+  const logger = createLogger({
+    level: config.logLevel,
+    fields: { process: name, pid: process.pid },
+    secrets: secretsOf(config),
+  })
+  logEvents(events, logger)
+  exitOnCrash(events)
+  return command({ config, events, json: values.json, supervised: values.supervised })
+}
+
+function loadEnvFile(): void {
+  try {
+    process.loadEnvFile('.env') // does not override what is set already
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+}
+
+function secretsOf({ databaseUrl, redisUrl, tokens }: Config): string[] {
+  const passwords = [databaseUrl, redisUrl].map((url) => /:\/\/[^:@/]*:([^@/]+)@/.exec(url ?? '')?.[1] ?? '')
+  return [...tokens.map(({ secret }) => secret), ...passwords, ...passwords.map(decodeURIComponent)]
+}
+
+function print(text: string): number {
+  console.log(text)
+  return 0
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  // An expected failure is one sentence; anything else is a bug, and its stack is what helps.
+  const isUsage = (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')
+  if (error instanceof SandmanError || isUsage) console.error(`sandman: ${describeCause(error as Error)}`)
+  else if (!(error instanceof ChildFailed)) console.error(error)
+  process.exitCode = isUsage ? 2 : 1
+}
+// Whatever a library left open must not keep a process that has stopped.
+process.exit()
+
+/** A SandmanError's message already says what its cause said. */
+function describeCause(error: Error): string {
+  return error instanceof SandmanError ? error.message : describeError(error)
+}
