@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { format } from 'node:util'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import pretty from 'pino-pretty'
 import { EVENTS, type Events } from './events.ts'
@@ -14,14 +15,13 @@ type LoggerOptions = {
   level: string
   /** On every line: which process this is. */
   fields: Record<string, unknown>
-  /** Values that must never be printed, wherever they turn up. */
-  secrets: string[]
+  /** Takes the secrets out of a finished line. */
+  redact: (line: string) => string
   destination?: DestinationStream
 }
 
 /** One line an event: JSON for machines, readable text when a person is watching a terminal. */
-export function createLogger({ level, fields, secrets, destination }: LoggerOptions): Logger {
-  const redact = createRedactor(secrets)
+export function createLogger({ level, fields, redact, destination }: LoggerOptions): Logger {
   return pino(
     {
       level,
@@ -48,6 +48,21 @@ export function logEvents(events: Events, logger: Logger): void {
       EVENTS[name].says,
     )
   })
+}
+
+/** What a library writes to the console becomes a line of the log, each text once: some say the same for every connection. */
+export function captureConsole(logger: Logger): void {
+  const said = new Set<string>()
+  const capture =
+    (level: 'warn' | 'error') =>
+    (...args: unknown[]) => {
+      const text = format(...args)
+      if (said.has(text)) return
+      said.add(text)
+      logger[level]({ event: 'console' }, text)
+    }
+  console.warn = capture('warn')
+  console.error = capture('error')
 }
 
 /**

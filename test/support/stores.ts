@@ -1,0 +1,29 @@
+import { describe, inject } from 'vitest'
+import { openStore } from '../../src/queues/bullmq/open-store.ts'
+import type { QueueStore, StoreOptions } from '../../src/queues/bullmq/store.ts'
+import { createDatabase } from './database.ts'
+
+export const STORE_KINDS = ['redis', 'postgres'] as const
+export type StoreKind = (typeof STORE_KINDS)[number]
+
+/** Where a test's queues are: a Redis, or a database of its own. */
+export type StoreHome = Pick<StoreOptions, 'redisUrl' | 'databaseUrl' | 'fleet'> & { drop(): Promise<void> }
+
+let fleets = 0
+
+/** Queues that nobody else sees: of a fleet of their own, and on Postgres also in a database of their own. */
+export async function createStoreHome(kind: StoreKind): Promise<StoreHome> {
+  const database = await createDatabase()
+  const fleet = `test-${process.pid}-${++fleets}`
+  const redisUrl = kind === 'redis' ? inject('redisUrl') : undefined
+  return { redisUrl, databaseUrl: database.url, fleet, drop: () => database.drop() }
+}
+
+/** Runs the same tests on both. */
+export function describeStores(what: string, tests: (kind: StoreKind) => void): void {
+  describe.each(STORE_KINDS)(`${what}, on %s`, tests)
+}
+
+export function openTestStore(home: StoreHome, options: Pick<StoreOptions, 'role' | 'events'>): QueueStore {
+  return openStore({ ...home, ...options, consumers: 4 })
+}
