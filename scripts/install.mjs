@@ -67,6 +67,7 @@ async function install() {
   const code = await runNpm(['install', '--no-save', '--loglevel=error', '--no-fund', '--no-audit'])
   clearInterval(ticker)
   if (code !== 0) stop(`Sandman could not install its dependencies: npm ended with ${code}; its message is above.`)
+  mkdirSync(path.dirname(stamp), { recursive: true })
   writeFileSync(stamp, wanted)
   say(`Installed in ${seconds(startedAt)} s`)
 }

@@ -91,10 +91,10 @@ const Environment = z.object({
     ),
   SANDMAN_QUEUES: queueNames
     .default([...QUEUE_NAMES])
-    .describe('Queues that this worker takes work from, separated by commas. Defaults to all.'),
+    .describe('Queues that this worker takes work from, separated by commas.'),
   SANDMAN_GRACE: durationMs
     .default(25_000)
-    .describe('How long work in flight may take to finish after SIGTERM, before it is handed back. Defaults to 25s.'),
+    .describe('How long work in flight may take to finish after SIGTERM, before it is handed back.'),
   SANDMAN_DATA: z.string().min(1).default('.sandman').describe('Folder for the embedded Postgres.'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -162,7 +162,11 @@ export function isLoopback(host: string): boolean {
 
 /** The README's table and `.env.example` are printed from the schema, and a test fails when they are stale. */
 export function describeConfig(): { name: string; description: string; defaultsTo: string }[] {
-  const printable: Record<string, string> = { SANDMAN_QUEUES: 'all', SANDMAN_GRACE: '25s', SANDMAN_TOKENS: '' }
+  const printable: Record<string, string> = {
+    SANDMAN_QUEUES: QUEUE_NAMES.join(','),
+    SANDMAN_GRACE: '25s',
+    SANDMAN_TOKENS: '',
+  }
   return Object.entries(Environment.shape).map(([name, schema]) => ({
     name,
     description: schema.description ?? '',

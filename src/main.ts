@@ -3,13 +3,9 @@ import { inspect, parseArgs } from 'node:util'
 import { type Config, parseConfig } from './config.ts'
 import { SandmanError } from './errors.ts'
 import { Events } from './events.ts'
-import { ChildFailed, type ReadyMessage, startDev } from './fleet/dev.ts'
-import { examine } from './fleet/doctor.ts'
-import { migrateAll } from './fleet/migrate.ts'
+import { ChildFailed, type ReadyMessage } from './fleet/child.ts'
 import { findDatabase } from './fleet/running-file.ts'
 import { exitOnCrash, type Running, runUntilSignal } from './fleet/shutdown.ts'
-import { startWeb } from './fleet/web.ts'
-import { startWorker } from './fleet/worker.ts'
 import { captureConsole, createLogger, createRedactor, logEvents } from './logger.ts'
 import { VERSION } from './version.ts'
 
@@ -30,25 +26,31 @@ It is configured by the environment, and by a file .env in this folder; the READ
 type Command = (invocation: Invocation) => Promise<number>
 type Invocation = { config: Config; events: Events; json: boolean; supervised: boolean }
 
+/** Each loads what it needs: a worker does without the web's libraries, and `--help` without all of them. */
 const commands: Record<string, Command> = {
   async dev(invocation) {
-    return runRole(
-      invocation,
-      startDev(invocation.config, invocation.events, (line) => console.log(line)),
-    )
+    const { config, events } = invocation
+    const { startDev } = await import('./fleet/dev.ts')
+    return runRole(invocation, () => startDev(config, events, (line) => console.log(line)))
   },
   async web(invocation) {
-    return runRole(invocation, startWeb(await findDatabase(invocation.config), invocation.events))
+    const { config, events } = invocation
+    const { startWeb } = await import('./fleet/web.ts')
+    return runRole(invocation, async () => startWeb(await findDatabase(config), events))
   },
   async worker(invocation) {
-    return runRole(invocation, startWorker(await findDatabase(invocation.config), invocation.events))
+    const { config, events } = invocation
+    const { startWorker } = await import('./fleet/worker.ts')
+    return runRole(invocation, async () => startWorker(await findDatabase(config), events))
   },
   async migrate({ config, events }) {
+    const { migrateAll } = await import('./fleet/migrate.ts')
     await migrateAll(await findDatabase(config), events)
     return 0
   },
-  async doctor({ config, json }) {
-    const findings = await examine(config, new Events())
+  async doctor({ config, events, json }) {
+    const { examine } = await import('./fleet/doctor.ts')
+    const findings = await examine(config, events)
     if (json) console.log(JSON.stringify({ findings }, null, 2))
     else
       for (const { check, verdict, message } of findings)
@@ -59,11 +61,16 @@ const commands: Record<string, Command> = {
 
 async function runRole(
   { events, supervised }: Invocation,
-  starting: Promise<Running & { url?: string }>,
+  start: () => Promise<Running & { url?: string }>,
 ): Promise<number> {
-  const running = await starting
-  if (supervised) process.send?.({ ready: true, ...(running.url && { url: running.url }) } satisfies ReadyMessage)
-  const failure = await runUntilSignal(running, { events, supervised })
+  const failure = await runUntilSignal(
+    async () => {
+      const running = await start()
+      if (supervised) process.send?.({ ready: true, ...(running.url && { url: running.url }) } satisfies ReadyMessage)
+      return running
+    },
+    { events, supervised },
+  )
   if (failure !== undefined) complain(failure)
   return failure === undefined ? 0 : 1
 }
@@ -95,7 +102,9 @@ async function main(argv: string[]): Promise<number> {
   const config = parseConfig({ ...process.env, ...(values.queues !== undefined && { SANDMAN_QUEUES: values.queues }) })
   redact = createRedactor(secretsOf(config))
   const events = new Events()
-  const logger = createLogger({ level: config.logLevel, fields: { process: name, pid: process.pid }, redact })
+  // What doctor finds is its answer; a log beside it would only be in the way.
+  const level = name === 'doctor' ? 'silent' : config.logLevel
+  const logger = createLogger({ level, fields: { process: name, pid: process.pid }, redact })
   logEvents(events, logger)
   captureConsole(logger)
   exitOnCrash(events)

@@ -1,7 +1,7 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import pg from 'pg'
 import { describeError, SandmanError } from '../errors.ts'
+import { openPool } from '../pg-pool.ts'
 import * as canaries from './migrations/0001_canaries.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
@@ -24,13 +24,13 @@ const MIGRATION_LOCK = 0x53414e44
  */
 export async function migrate(databaseUrl: string): Promise<string[]> {
   // One connection of its own: the lock belongs to the session, and a migration may take longer than any statement may.
-  const pool = new pg.Pool({
+  const settings = {
     connectionString: databaseUrl,
     max: 1,
     application_name: 'sandman migrate',
     connectionTimeoutMillis: 10_000,
-  })
-  pool.on('error', () => {}) // also reported by the statement that was under way
+  }
+  const pool = openPool(settings, () => {})
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   try {
     return await db.connection().execute(async (session) => {

@@ -1,7 +1,8 @@
 import { Kysely, PostgresDialect } from 'kysely'
-import pg from 'pg'
+import type pg from 'pg'
 import { describeError, SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
+import { closePool, openPool } from '../pg-pool.ts'
 import { type Database, SCHEMA } from './schema.ts'
 
 export type Db = Kysely<Database>
@@ -9,27 +10,30 @@ export type Db = Kysely<Database>
 /** Bounds of every statement. A database that hangs costs these, and never a process. */
 export const CONNECT_MS = 5_000
 export const STATEMENT_MS = 30_000
+const DEAD_CLIENT_MS = 1_000
 
 export type DbOptions = { databaseUrl: string; applicationName: string; events: Events; connectionsMax?: number }
 
 export type DbHandle = { db: Db; pool: pg.Pool; close(): Promise<void> }
 
 export function openDb({ databaseUrl, applicationName, events, connectionsMax = 10 }: DbOptions): DbHandle {
-  const pool = new pg.Pool({
-    connectionString: databaseUrl,
-    application_name: applicationName,
-    max: connectionsMax,
-    connectionTimeoutMillis: CONNECT_MS,
-    statement_timeout: STATEMENT_MS,
-    // The server's own timeout does not help when the server cannot be heard any more.
-    query_timeout: STATEMENT_MS + 5_000,
-    idle_in_transaction_session_timeout: STATEMENT_MS,
-    keepAlive: true,
-  })
-  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on('error', (error) => events.emit('database.connection_lost', { error }))
+  const pool = openPool(
+    {
+      connectionString: databaseUrl,
+      application_name: applicationName,
+      max: connectionsMax,
+      connectionTimeoutMillis: CONNECT_MS,
+      statement_timeout: STATEMENT_MS,
+      // The server's own timeout does not help when the server cannot be heard any more.
+      query_timeout: STATEMENT_MS + 5_000,
+      idle_in_transaction_session_timeout: STATEMENT_MS,
+      // Otherwise the statement of a killed worker that waits for a lock would still be carried out, whenever it gets it.
+      options: `-c client_connection_check_interval=${DEAD_CLIENT_MS}`,
+    },
+    (error) => events.emit('database.connection_lost', { error }),
+  )
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }).withSchema(SCHEMA)
-  return { db, pool, close: () => db.destroy() }
+  return { db, pool, close: () => closePool(pool) }
 }
 
 /** A URL for people: where it points, without who and with which password. */

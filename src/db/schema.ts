@@ -18,7 +18,7 @@ export type CanariesTable = {
 export type CanaryRow = Selectable<CanariesTable>
 export type NewCanary = Insertable<CanariesTable>
 
-/** The tables of the schema `sandman`. `docs/schema.sql` is their picture, printed from a migrated database. */
+/** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {
   canaries: CanariesTable
 }

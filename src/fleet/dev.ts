@@ -7,13 +7,11 @@ import type { Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { flyCanary } from './canary.ts'
+import { ChildFailed, type ReadyMessage } from './child.ts'
 import type { RunningConfig } from './foundation.ts'
 import { migrateAll } from './migrate.ts'
 import { removeRunningFile, writeRunningFile } from './running-file.ts'
 import type { Running } from './shutdown.ts'
-
-/** What a child tells `sandman dev` once it works. */
-export type ReadyMessage = { ready: true; url?: string }
 
 const CANARY_MS = 10_000
 /** On top of the grace period that the children give to their work. */
@@ -70,14 +68,6 @@ async function startChild(
     child.once('error', reject)
     child.once('exit', () => reject(new ChildFailed(role)))
   })
-}
-
-/** The child has said why on its own stderr; there is nothing to add to it. */
-export class ChildFailed extends Error {
-  constructor(role: string) {
-    super(`The ${role} process did not start.`)
-    this.name = 'ChildFailed'
-  }
 }
 
 function roleOf(child: ChildProcess): string {

@@ -14,15 +14,24 @@ export type Running = {
 const SAME_PRESS_MS = 500
 
 /**
- * Waits for SIGTERM or SIGINT, stops `running`, and returns; with a sentence when it had broken by itself. A second signal
- * exits at once. A child of `sandman dev` is supervised: it leaves Ctrl-C to its parent, which stops its children in
- * order, and stops when that parent is gone.
+ * Starts something, waits for SIGTERM or SIGINT, stops it, and returns; with a sentence when it had broken by itself. A
+ * signal that comes during the start is obeyed after it. A second signal exits at once. A child of `sandman dev` is
+ * supervised: it leaves Ctrl-C to its parent, which stops its children in order, and stops when that parent is gone.
  */
 export async function runUntilSignal(
-  running: Running,
+  start: () => Promise<Running>,
   { events, supervised }: { events: Events; supervised: boolean },
 ): Promise<string | undefined> {
-  const signalled = new Promise<undefined>((resolve) => {
+  const signalled = listenForSignals(events, supervised)
+  const running = await start()
+  const failure = await Promise.race([signalled, ...(running.broken ? [running.broken] : [])])
+  await running.stop()
+  events.emit('process.stopped')
+  return failure
+}
+
+function listenForSignals(events: Events, supervised: boolean): Promise<undefined> {
+  return new Promise((resolve) => {
     let first: { signal: NodeJS.Signals; atMs: number } | undefined
     const onSignal = (signal: NodeJS.Signals) => {
       if (supervised && signal === 'SIGINT') return
@@ -38,10 +47,6 @@ export async function runUntilSignal(
     process.on('SIGINT', onSignal)
     if (supervised) process.once('disconnect', () => onSignal('SIGTERM'))
   })
-  const failure = await Promise.race([signalled, ...(running.broken ? [running.broken] : [])])
-  await running.stop()
-  events.emit('process.stopped')
-  return failure
 }
 
 /** Nothing that is thrown may pass unseen: it is logged with its cause, and the process ends as failed. */

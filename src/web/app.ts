@@ -42,7 +42,7 @@ export function createApp({ db, producer, fleet, tokens, events }: AppDeps): Hon
       links: { health: '/healthz', readiness: '/readyz', queues: '/queues', console: '/' },
     }),
   )
-  app.use('/queues/*', needs('read'))
+  app.use('/queues/*', (c, next) => needs(c.req.method === 'GET' ? 'read' : 'operate')(c, next))
   app.route('/queues', bullBoard('/queues', producer))
 
   app.notFound((c) =>

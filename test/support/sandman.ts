@@ -44,7 +44,7 @@ export class SandmanProcess {
 
   #read(line: string): void {
     this.output += `${line}\n`
-    if (line.startsWith('{')) this.lines.push(JSON.parse(line) as LogLine)
+    if (line.startsWith('{"level"')) this.lines.push(JSON.parse(line) as LogLine)
     this.#changed.dispatchEvent(new Event('change'))
   }
 

@@ -6,16 +6,28 @@ import type { ConnectionWatch, QueueStore, StoreOptions } from './store.ts'
 /** Redis when there is one, else Postgres. */
 export function openStore(options: StoreOptions): QueueStore {
   const watch = watchConnection(options.events)
-  return options.redisUrl === undefined
-    ? openPostgresStore(options, watch)
-    : openRedisStore(options.redisUrl, options, watch)
+  const store =
+    options.redisUrl === undefined
+      ? openPostgresStore(options, watch)
+      : openRedisStore(options.redisUrl, options, watch)
+  return {
+    ...store,
+    async close() {
+      watch.end()
+      await store.close()
+    },
+  }
 }
 
-/** Says once that the store is away, and once that it is back, however often a client retries in between. */
-function watchConnection(events: Events): ConnectionWatch {
+/**
+ * Says once that the store is away, and once that it is back, however often a client retries in between. What breaks
+ * because we are closing is not worth a word.
+ */
+function watchConnection(events: Events): ConnectionWatch & { end(): void } {
   let away = false
+  let ended = false
   const lost = (error: unknown) => {
-    if (!away) events.emit('queue.connection_lost', { error })
+    if (!away && !ended) events.emit('queue.connection_lost', { error })
     away = true
   }
   return {
@@ -24,7 +36,13 @@ function watchConnection(events: Events): ConnectionWatch {
       if (away) events.emit('queue.connection_restored')
       away = false
     },
-    report: (error) => (isConnectionError(error) ? lost(error) : events.emit('queue.error', { error })),
+    report(error) {
+      if (isConnectionError(error)) lost(error)
+      else if (!ended) events.emit('queue.error', { error })
+    },
+    end() {
+      ended = true
+    },
   }
 }
 

@@ -8,6 +8,7 @@ import {
   Worker,
 } from 'bullmq'
 import pg from 'pg'
+import { closePool, openPool } from '../../pg-pool.ts'
 import { type ConnectionWatch, PRODUCE_MS, type QueueStore, qualifiedName, type StoreOptions } from './store.ts'
 
 /** Statements of the workers of one process that run at the same time; what they wait on comes on top. */
@@ -23,18 +24,19 @@ export function openPostgresStore(
   { databaseUrl, fleet, role, consumers = 0 }: StoreOptions,
   watch: ConnectionWatch,
 ): QueueStore {
-  const pool = new pg.Pool({
-    connectionString: databaseUrl,
-    application_name: `sandman queue ${role}`,
-    max: role === 'producer' ? PRODUCER_CONNECTIONS : consumers + WORKING_CONNECTIONS,
-    connectionTimeoutMillis: PRODUCE_MS,
-    query_timeout: role === 'producer' ? PRODUCE_MS : CONSUMER_QUERY_MS,
-    keepAlive: true,
-    // BullMQ's statements name no schema.
-    options: `-c search_path=${DEFAULT_SCHEMA}`,
-  })
+  const pool = openPool(
+    {
+      connectionString: databaseUrl,
+      application_name: `sandman queue ${role}`,
+      max: role === 'producer' ? PRODUCER_CONNECTIONS : consumers + WORKING_CONNECTIONS,
+      connectionTimeoutMillis: PRODUCE_MS,
+      query_timeout: role === 'producer' ? PRODUCE_MS : CONSUMER_QUERY_MS,
+      // BullMQ's statements name no schema.
+      options: `-c search_path=${DEFAULT_SCHEMA}`,
+    },
+    watch.lost,
+  )
   pool.setMaxListeners(0) // one listener for every queue and worker that shares it
-  pool.on('error', watch.lost)
   pool.on('connect', watch.restored)
   const connection = pool as unknown as PgPool
   return {
@@ -57,7 +59,7 @@ export function openPostgresStore(
       return { version: `Postgres ${rows[0]?.version}`, clockMs: rows[0]?.clock_ms ?? 0, evictionPolicy: undefined }
     },
     report: watch.report,
-    close: () => pool.end(),
+    close: () => closePool(pool),
   }
 }
 

@@ -10,6 +10,7 @@ import { done } from '../../../src/queues/outcome.ts'
 import { RecordedEvents } from '../../support/events.ts'
 import { startProxy } from '../../support/proxy.ts'
 import { type RedisServer, startPrivateRedis, startSentinel } from '../../support/redis.ts'
+import { uniqueFleet } from '../../support/stores.ts'
 
 const closers: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -19,7 +20,7 @@ afterEach(async () => {
 /** A producer and a worker on one Redis, whatever its kind. */
 function startBoth(redisUrl: string): { producer: Producer; events: RecordedEvents } {
   const events = new RecordedEvents()
-  const options = { redisUrl, databaseUrl: '', fleet: `test-${randomUUID().slice(0, 8)}`, events }
+  const options = { redisUrl, databaseUrl: '', fleet: uniqueFleet(), events }
   const producer = new Producer(openStore({ ...options, role: 'producer' }))
   const store = openStore({ ...options, role: 'consumer' })
   const consumer = consume({ store, queue: canaryQueue, handler: async () => done(), workerName: 'test', events })

@@ -1,0 +1,62 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+/** `npm run check` keeps the borders between the folders; this keeps that check awake. */
+const run = promisify(execFile)
+const root = path.resolve(import.meta.dirname, '..')
+let project: string
+
+beforeAll(async () => {
+  project = await mkdtemp(path.join(os.tmpdir(), 'sandman-borders-'))
+  const { $schema, vcs, ...config } = JSON.parse(await readFile(path.join(root, 'biome.json'), 'utf8')) as Record<
+    string,
+    unknown
+  >
+  await writeFile(path.join(project, 'biome.json'), JSON.stringify(config))
+})
+afterAll(() => rm(project, { recursive: true, force: true }))
+
+async function complaints(file: string, imported: string): Promise<string> {
+  const target = path.join(project, file)
+  await mkdir(path.dirname(target), { recursive: true })
+  await writeFile(target, `export * from '${imported}'\n`)
+  const biome = path.join(root, 'node_modules/@biomejs/biome/bin/biome')
+  const linting = run(process.execPath, [biome, 'lint', '--only=style/noRestrictedImports', file], { cwd: project })
+  return linting.then(
+    () => '',
+    (error: { stdout: string; stderr: string }) => error.stdout + error.stderr,
+  )
+}
+
+test.each([
+  ['src/db/x.ts', '../queues/define.ts'],
+  ['src/db/x.ts', '../fleet/web.ts'],
+  ['src/db/x.ts', 'bullmq'],
+  ['src/jobs/x.ts', '../queues/bullmq/store.ts'],
+  ['src/jobs/x.ts', 'bullmq'],
+  ['src/queues/x.ts', '../db/pool.ts'],
+  ['src/queues/x.ts', './bullmq/store.ts'],
+  ['src/queues/x.ts', 'ioredis'],
+  ['src/queues/bullmq/x.ts', '../../jobs/canary.ts'],
+  ['src/web/x.ts', '../fleet/dev.ts'],
+  ['src/web/x.ts', '../jobs/canary.ts'],
+  ['src/fleet/x.ts', 'bullmq'],
+  ['src/x.ts', 'ioredis'],
+  ['src/x.ts', './db/pool.ts'],
+])('%s may not import %s', async (file, imported) => {
+  expect(await complaints(file, imported)).toContain('noRestrictedImports')
+})
+
+test.each([
+  ['src/queues/bullmq/x.ts', 'bullmq'],
+  ['src/jobs/x.ts', '../db/pool.ts'],
+  ['src/jobs/x.ts', '../queues/outcome.ts'],
+  ['src/fleet/x.ts', '../queues/bullmq/store.ts'],
+  ['src/web/x.ts', '../db/pool.ts'],
+])('%s may import %s', async (file, imported) => {
+  expect(await complaints(file, imported)).toBe('')
+})

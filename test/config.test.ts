@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest'
+import { isLoopback, parseConfig, parseDurationMs } from '../src/config.ts'
+import { SandmanError } from '../src/errors.ts'
+
+function problemsOf(environment: Record<string, string>): string[] {
+  try {
+    parseConfig(environment)
+    return []
+  } catch (error) {
+    expect(error).toBeInstanceOf(SandmanError)
+    return (error as SandmanError).details.problems as string[]
+  }
+}
+
+describe('the configuration', () => {
+  test('needs nothing', () => {
+    expect(parseConfig({})).toMatchObject({
+      databaseUrl: undefined,
+      redisUrl: undefined,
+      port: 3000,
+      host: '127.0.0.1',
+      fleet: 'default',
+      queues: ['canary'],
+      graceMs: 25_000,
+      logLevel: 'info',
+    })
+  })
+
+  test('takes an empty variable as one that is not set', () => {
+    expect(parseConfig({ PORT: '', DATABASE_URL: '', SANDMAN_HOST: '' })).toMatchObject({
+      port: 3000,
+      databaseUrl: undefined,
+    })
+  })
+
+  test('tells every problem at once, by name', () => {
+    const problems = problemsOf({
+      DATABASE_URL: 'mysql://somewhere',
+      REDIS_URL: 'memcached://somewhere',
+      PORT: 'eighty',
+      SANDMAN_FLEET: 'Not A Name',
+      SANDMAN_GRACE: '25 seconds',
+      SANDMAN_QUEUES: 'canary,pidgeon',
+      SANDMAN_TOKENS: 'ann:king:short',
+      LOG_LEVEL: 'loud',
+    })
+    const names = problems.map((problem) => problem.split(':')[0])
+    expect(names.sort()).toEqual([
+      'DATABASE_URL',
+      'LOG_LEVEL',
+      'PORT',
+      'REDIS_URL',
+      'SANDMAN_FLEET',
+      'SANDMAN_GRACE',
+      'SANDMAN_QUEUES',
+      'SANDMAN_TOKENS',
+    ])
+    expect(problems.join('\n')).toContain('has no queue named pidgeon; there are: canary')
+  })
+
+  test('never repeats what may be a secret', () => {
+    const problems = problemsOf({ SANDMAN_TOKENS: 'hunter2-hunter2-hunter2', DATABASE_URL: 'oops://u:hunter2@host' })
+    expect(problems).toHaveLength(2)
+    expect(problems.join('\n')).not.toContain('hunter2')
+  })
+
+  test('notices a misspelt setting, and suggests the right one', () => {
+    expect(problemsOf({ SANDMAN_TOKEN: 'x', SANDMAN_NONSENSE: 'y' })).toEqual([
+      'SANDMAN_TOKEN: is not a setting; did you mean SANDMAN_TOKENS?',
+      'SANDMAN_NONSENSE: is not a setting',
+    ])
+  })
+
+  test('reads tokens, whose secrets may contain colons', () => {
+    const { tokens, host } = parseConfig({ SANDMAN_TOKENS: 'app:operate:0123456789abcdef, eve:read:a:b:c:d:e:f:g:h:i' })
+    expect(tokens).toEqual([
+      { name: 'app', scope: 'operate', secret: '0123456789abcdef' },
+      { name: 'eve', scope: 'read', secret: 'a:b:c:d:e:f:g:h:i' },
+    ])
+    expect(host).toBe('0.0.0.0')
+  })
+
+  test('refuses to listen to the world without tokens', () => {
+    expect(problemsOf({ SANDMAN_HOST: '0.0.0.0' })[0]).toContain('SANDMAN_HOST: 0.0.0.0 is not this machine alone')
+    expect(problemsOf({ SANDMAN_HOST: '0.0.0.0', SANDMAN_TOKENS: 'app:read:0123456789abcdef' })).toEqual([])
+    expect(problemsOf({ SANDMAN_HOST: '::1' })).toEqual([])
+  })
+})
+
+test.each([
+  ['127.0.0.1', true],
+  ['127.8.9.10', true],
+  ['localhost', true],
+  ['::1', true],
+  ['0.0.0.0', false],
+  ['127.0.0.1.example.com', false],
+  ['example.com', false],
+])('%s is this machine alone: %s', (host, expected) => {
+  expect(isLoopback(host)).toBe(expected)
+})
+
+test.each([
+  ['500ms', 500],
+  ['90s', 90_000],
+  ['15m', 900_000],
+  ['24h', 86_400_000],
+  ['7d', 604_800_000],
+  ['90', undefined],
+  ['-1s', undefined],
+  ['1.5s', undefined],
+  ['', undefined],
+])('the duration %j is %s ms', (text, ms) => {
+  expect(parseDurationMs(text)).toBe(ms)
+})

@@ -1,0 +1,67 @@
+import { sql } from 'kysely'
+import { afterEach, expect, inject, test } from 'vitest'
+import { migrate, pendingMigrations } from '../../src/db/migrate.ts'
+import { migrateAll } from '../../src/fleet/migrate.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { RecordedEvents } from '../support/events.ts'
+import { drawSchema } from '../support/schema-picture.ts'
+
+const databases: TestDatabase[] = []
+afterEach(async () => {
+  for (const database of databases.splice(0)) await database.drop()
+})
+
+async function create(options?: { migrated: boolean }): Promise<TestDatabase> {
+  const database = await createDatabase(options)
+  databases.push(database)
+  return database
+}
+
+test('an empty database gets every migration, once', async () => {
+  const { db, url } = await create({ migrated: false })
+  const pending = await pendingMigrations(db)
+  expect(pending).toContain('0001_canaries')
+  expect(await migrate(url)).toEqual(pending)
+  expect(await pendingMigrations(db)).toEqual([])
+  expect(await migrate(url)).toEqual([])
+})
+
+test('twenty may migrate at once, and one of them does', async () => {
+  const { url } = await create({ migrated: false })
+  const events = new RecordedEvents()
+  await Promise.all(Array.from({ length: 20 }, () => migrateAll({ databaseUrl: url, redisUrl: undefined }, events)))
+  const applied = events.happened.flatMap(({ fields }) => fields.applied as string[])
+  expect(events.count('database.migrated')).toBe(20)
+  expect(applied).toEqual([...new Set(applied)])
+  expect(applied).toContain('0001_canaries')
+})
+
+test('a database that a newer release has migrated is left alone', async () => {
+  const { db, url } = await create()
+  await sql`insert into sandman.migrations (name, timestamp) values ('9999_from_the_future', now())`.execute(db)
+  expect(await migrate(url)).toEqual([])
+  expect(await pendingMigrations(db)).toEqual([])
+})
+
+test('a database from another history is refused with what is missing on both sides', async () => {
+  const { db, url } = await create()
+  await sql`update sandman.migrations set name = '0001_somebody_elses' where name = '0001_canaries'`.execute(db)
+  await expect(migrate(url)).rejects.toMatchObject({
+    code: 'database_not_migrated',
+    message: expect.stringMatching(/0001_somebody_elses.*0001_canaries/),
+  })
+})
+
+test('a database that cannot be reached is named, without its password', async () => {
+  const url = inject('postgresUrl').replace(/@.*$/, '@127.0.0.1:1/nowhere')
+  await expect(migrate(url)).rejects.toMatchObject({
+    code: 'database_unreachable',
+    message: expect.stringContaining('Postgres at 127.0.0.1:1/nowhere could not be migrated: connect ECONNREFUSED'),
+  })
+})
+
+test('docs/schema.txt shows the schema as it is', async () => {
+  const { url } = await create()
+  const picture = `The schema that the migrations make. Printed by the tests: npm test -- -u\n${await drawSchema(url)}`
+  await expect(picture).toMatchFileSnapshot('../../docs/schema.txt')
+})

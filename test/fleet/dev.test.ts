@@ -1,0 +1,159 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import pg from 'pg'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { findFreePort, isAlive } from '../../src/embedded/service.ts'
+import { createDatabase } from '../support/database.ts'
+import { SandmanProcess } from '../support/sandman.ts'
+import { uniqueFleet } from '../support/stores.ts'
+
+/** `npm start` is `sandman dev` behind an install; the install has a test of its own. */
+describe('sandman dev', () => {
+  let folder: string
+  const processes: SandmanProcess[] = []
+
+  beforeEach(async () => {
+    folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-dev-'))
+  })
+  afterEach(async () => {
+    for (const process of processes.splice(0)) {
+      process.kill('SIGTERM')
+      await process.exited
+    }
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  function start(env: Record<string, string> = {}): SandmanProcess {
+    const dev = new SandmanProcess(['dev'], { cwd: folder, env: { PORT: '0', ...env } })
+    processes.push(dev)
+    return dev
+  }
+
+  async function urlOf(dev: SandmanProcess): Promise<string> {
+    const output = await dev.printed(/Ctrl-C stops it/)
+    return /Console {5}(http:\S+)\//.exec(output)?.[1] as string
+  }
+
+  const databaseUrl = async () =>
+    (JSON.parse(await readFile(path.join(folder, '.sandman', 'running.json'), 'utf8')) as { databaseUrl: string })
+      .databaseUrl
+
+  async function query<Row>(url: string, text: string): Promise<Row[]> {
+    const client = new pg.Client(url)
+    await client.connect()
+    try {
+      return (await client.query(text)).rows as Row[]
+    } finally {
+      await client.end()
+    }
+  }
+
+  test('brings everything up from nothing, proves it with a job, and stops on Ctrl-C without a trace', async () => {
+    const dev = start()
+    const url = await urlOf(dev)
+    expect(dev.output).toMatch(/A job went through the queue and back in \d+ ms/)
+    expect(await (await fetch(`${url}/readyz`)).json()).toEqual({
+      status: 'ready',
+      checks: { database: 'ok', queue: 'ok', migrations: 'ok' },
+    })
+    expect((await fetch(`${url}/queues`)).status).toBe(200)
+    expect((await fetch(`${url}/v1`)).status).toBe(200)
+    const parts = dev.lines.filter((line) => line.event === 'process.started').map((line) => line.pid as number)
+    expect(parts).toHaveLength(2)
+
+    dev.kill('SIGINT')
+    expect(await dev.exited).toEqual({ code: 0, signal: null })
+    expect(parts.filter(isAlive)).toEqual([])
+    expect(await readdir(path.join(folder, '.sandman'))).not.toContain('running.json')
+    expect(await readdir(path.join(folder, '.sandman', 'postgres'))).not.toContain('postmaster.pid')
+  })
+
+  test('picks up where it was', async () => {
+    const first = start()
+    await urlOf(first)
+    const before = await query<{ id: string }>(await databaseUrl(), 'select id from sandman.canaries')
+    expect(before).toHaveLength(1)
+    await first.stop()
+    const second = start()
+    await urlOf(second)
+    const after = await query<{ id: string }>(await databaseUrl(), 'select id from sandman.canaries order by sent_at')
+    expect(after).toHaveLength(2)
+    expect(after[0]).toEqual(before[0])
+  })
+
+  test('refuses a second instance on the same data folder, and other commands find the first', async () => {
+    const first = start()
+    await urlOf(first)
+    const second = start()
+    expect(await second.exited).toMatchObject({ code: 1 })
+    expect(second.output).toContain(`sandman: Another Sandman is already running on ${path.join(folder, '.sandman')}`)
+    expect(second.output).not.toContain('    at ')
+
+    const doctor = new SandmanProcess(['doctor'], { cwd: folder })
+    expect(await doctor.exited).toMatchObject({ code: 0 })
+    expect(doctor.output).toMatch(/ok +workers .* answered a job/)
+  })
+
+  test('takes its parts down with it when it is killed', async () => {
+    const dev = start()
+    await urlOf(dev)
+    const parts = dev.lines.filter((line) => line.event === 'process.started').map((line) => line.pid as number)
+    const [postmaster] = (await readFile(path.join(folder, '.sandman', 'postgres', 'postmaster.pid'), 'utf8')).split(
+      '\n',
+    )
+    dev.kill('SIGKILL')
+    await expect.poll(() => [...parts, Number(postmaster)].filter(isAlive), { timeout: 30_000 }).toEqual([])
+  })
+
+  test('stops, and says why, when one of its parts ends by itself', async () => {
+    const dev = start()
+    await urlOf(dev)
+    const worker = dev.lines.find((line) => line.event === 'process.started' && line.process === 'worker')
+    process.kill(worker?.pid as number, 'SIGKILL')
+    expect(await dev.exited).toMatchObject({ code: 1 })
+    expect(dev.output).toContain('sandman: The worker process ended by itself.')
+  })
+
+  test('says which port is taken, in one sentence', async () => {
+    const port = await findFreePort()
+    const holder = net.createServer().listen(port, '127.0.0.1')
+    try {
+      const dev = start({ PORT: String(port) })
+      expect(await dev.exited).toMatchObject({ code: 1 })
+      expect(dev.output).toContain(`sandman: Port ${port} on 127.0.0.1 is taken by another program`)
+      expect(dev.output).not.toContain('    at ')
+    } finally {
+      holder.close()
+    }
+  })
+
+  test.each([
+    ['both are named, uses both', true, 'Redis'],
+    ['only a database is named, keeps the queues in it', false, 'Postgres'],
+  ])('when %s', async (_what, withRedis, store) => {
+    const database = await createDatabase({ migrated: false })
+    try {
+      const fleet = uniqueFleet()
+      // In a file this time, as most people keep them.
+      await writeFile(
+        path.join(folder, '.env'),
+        `DATABASE_URL=${database.url}\nSANDMAN_FLEET=${fleet}\n${withRedis ? `REDIS_URL=${inject('redisUrl')}\n` : ''}`,
+      )
+      const dev = start()
+      const url = await urlOf(dev)
+      expect(dev.output).toContain(`queues on ${store}`)
+      expect(await (await fetch(`${url}/readyz`)).json()).toMatchObject({ status: 'ready' })
+      expect(await readdir(folder)).toEqual(['.env'])
+      const schemas = await query<{ name: string }>(
+        database.url,
+        `select nspname as name from pg_namespace where nspname = 'bullmq'`,
+      )
+      expect(schemas).toHaveLength(withRedis ? 0 : 1)
+      expect(await dev.stop()).toEqual({ code: 0, signal: null })
+    } finally {
+      await database.drop()
+    }
+  })
+})

@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { startPrivateRedis } from '../support/redis.ts'
+import { SandmanProcess } from '../support/sandman.ts'
+import { uniqueFleet } from '../support/stores.ts'
+
+describe('sandman doctor', () => {
+  let database: TestDatabase
+  let folder: string
+  beforeEach(async () => {
+    database = await createDatabase()
+    folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-doctor-'))
+  })
+  afterEach(async () => {
+    await database.drop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  async function examine(env: Record<string, string | undefined>) {
+    const doctor = new SandmanProcess(['doctor', '--json'], { cwd: folder, env })
+    const { code } = await doctor.exited
+    const { output } = doctor
+    const { findings } = JSON.parse(output) as { findings: { check: string; verdict: string; message: string }[] }
+    return { code, verdicts: Object.fromEntries(findings.map(({ check, verdict }) => [check, verdict])), text: output }
+  }
+
+  test('finds a healthy deployment healthy', async () => {
+    const env = {
+      DATABASE_URL: database.url,
+      REDIS_URL: inject('redisUrl'),
+      SANDMAN_FLEET: uniqueFleet(),
+    }
+    const worker = new SandmanProcess(['worker'], { cwd: folder, env })
+    await worker.logged('process.started')
+    const { code, verdicts } = await examine(env)
+    expect(verdicts).toEqual({
+      configuration: 'ok',
+      database: 'ok',
+      'database clock': 'ok',
+      migrations: 'ok',
+      permissions: 'ok',
+      queue: 'ok',
+      'queue clock': 'ok',
+      workers: 'ok',
+    })
+    expect(code).toBe(0)
+    await worker.stop()
+  })
+
+  test('warns when no worker answers, and when Redis may evict', async () => {
+    const redis = await startPrivateRedis('--maxmemory-policy', 'volatile-lru')
+    try {
+      const { code, verdicts } = await examine({ DATABASE_URL: database.url, REDIS_URL: redis.url })
+      expect(verdicts).toMatchObject({ workers: 'warning', 'queue memory': 'warning', queue: 'ok' })
+      expect(code).toBe(0)
+    } finally {
+      await redis.stop()
+    }
+  })
+
+  test('finds every problem, not only the first', async () => {
+    const { code, verdicts, text } = await examine({
+      DATABASE_URL: 'postgres://u:swordfish@127.0.0.1:1/x',
+      REDIS_URL: 'redis://127.0.0.1:1',
+    })
+    expect(verdicts).toMatchObject({ database: 'problem', queue: 'problem' })
+    expect(code).toBe(1)
+    expect(text).not.toContain('swordfish')
+  })
+
+  test('finds missing migrations and missing permissions', async () => {
+    const empty = await createDatabase({ migrated: false })
+    const role = `reader_${randomUUID().slice(0, 8)}`
+    await database.pool.query(`create role ${role} login password 'reader'`)
+    try {
+      expect(await examine({ DATABASE_URL: empty.url })).toMatchObject({
+        code: 1,
+        verdicts: { migrations: 'problem', queue: 'problem' },
+      })
+      await database.pool.query(
+        `grant usage on schema sandman to ${role}; grant select on all tables in schema sandman to ${role}`,
+      )
+      const url = database.url.replace(/\/\/.*@/, `//${role}:reader@`)
+      const { verdicts, text } = await examine({ DATABASE_URL: url, REDIS_URL: inject('redisUrl') })
+      expect(verdicts).toMatchObject({ database: 'ok', migrations: 'ok', permissions: 'problem' })
+      expect(text).toContain('insert, update, delete on sandman.canaries')
+    } finally {
+      await empty.drop()
+      await database.pool.query(`drop owned by ${role}; drop role ${role}`)
+    }
+  })
+})

@@ -1,0 +1,153 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { findFreePort } from '../src/embedded/service.ts'
+import { createDatabase, type TestDatabase } from './support/database.ts'
+import { startPrivateRedis } from './support/redis.ts'
+import { SandmanProcess } from './support/sandman.ts'
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-main-'))
+})
+afterEach(() => rm(folder, { recursive: true, force: true }))
+
+async function run(args: string[], env: Record<string, string | undefined> = {}) {
+  const process = new SandmanProcess(args, { cwd: folder, env })
+  return { ...(await process.exited), output: process.output }
+}
+
+describe('the command line', () => {
+  test('explains itself', async () => {
+    expect(await run(['--help'])).toMatchObject({ code: 0, output: expect.stringContaining('sandman <command>') })
+    expect(await run(['--version'])).toMatchObject({ code: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
+  })
+
+  test.each([[[]], [['nap']], [['constructor']], [['web', 'now']], [['web', '--fast']]])(
+    'refuses %j with how to use it',
+    async (args) => {
+      const { code, output } = await run(args)
+      expect(code).toBe(2)
+      expect(output).toMatch(/^sandman: /)
+      expect(output).not.toContain('    at ')
+    },
+  )
+
+  test('lists every problem of the environment before it starts anything', async () => {
+    const { code, output } = await run(['worker', '--queues', 'nope'], {
+      PORT: 'x',
+      SANDMAN_GRACE: 'soon',
+      DATABASE_URL: 'postgres://127.0.0.1:1/x',
+    })
+    expect(code).toBe(1)
+    expect(output).toContain('sandman: The environment has 3 problems:')
+    for (const name of ['PORT', 'SANDMAN_GRACE', 'SANDMAN_QUEUES']) expect(output).toContain(`  ${name}: `)
+  })
+
+  test('says what to do when there is no database', async () => {
+    for (const command of ['web', 'worker', 'migrate']) {
+      expect(await run([command])).toMatchObject({
+        code: 1,
+        output: expect.stringMatching(/^sandman: There is no DATABASE_URL.*npm start/),
+      })
+    }
+  })
+
+  test('says what to do when the database does not answer, without its password', async () => {
+    const { code, output } = await run(['worker'], { DATABASE_URL: 'postgres://u:swordfish@127.0.0.1:1/x' })
+    expect(code).toBe(1)
+    expect(output).toMatch(
+      /^sandman: Postgres at 127.0.0.1:1\/x cannot be used: connect ECONNREFUSED.*Check DATABASE_URL/,
+    )
+    expect(output).not.toContain('swordfish')
+  })
+})
+
+describe('the processes of the Procfile', () => {
+  let database: TestDatabase
+  beforeEach(async () => {
+    database = await createDatabase({ migrated: false })
+  })
+  afterEach(() => database.drop())
+
+  test('release migrates; web and worker refuse to start before it, and start after it', async () => {
+    const env = { DATABASE_URL: database.url, PORT: '0' }
+    for (const role of ['web', 'worker']) {
+      expect(await run([role], env)).toMatchObject({
+        code: 1,
+        output: expect.stringMatching(/The database lacks 0001_canaries.*sandman migrate/),
+      })
+    }
+    expect(await run(['migrate'], env)).toMatchObject({ code: 0 })
+    for (const role of ['web', 'worker']) {
+      const process = new SandmanProcess([role], { cwd: folder, env })
+      await process.logged('process.started')
+      expect(await process.stop()).toEqual({ code: 0, signal: null })
+      expect(process.lines.map((line) => line.event)).toEqual([
+        'process.started',
+        'process.stopping',
+        'process.stopped',
+      ])
+    }
+  })
+
+  test('web lets a request in flight finish, takes no new ones, and exits with 0', async () => {
+    await run(['migrate'], { DATABASE_URL: database.url })
+    const port = await findFreePort()
+    const web = new SandmanProcess(['web'], { cwd: folder, env: { DATABASE_URL: database.url, PORT: String(port) } })
+    await web.logged('process.started')
+    // A request of which only the first half has been sent is in flight for as long as we like.
+    const client = net.connect(port, '127.0.0.1')
+    client.write('GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n')
+    await new Promise((resolve) => client.once('connect', resolve))
+    await fetch(`http://127.0.0.1:${port}/healthz`)
+    web.kill('SIGTERM')
+    await web.logged('process.stopping')
+    await expect
+      .poll(() =>
+        fetch(`http://127.0.0.1:${port}/healthz`).then(
+          () => 'answers',
+          () => 'refuses',
+        ),
+      )
+      .toBe('refuses')
+    client.write('Connection: close\r\n\r\n')
+    const answer = await new Promise<string>((resolve) => client.once('data', (bytes) => resolve(bytes.toString())))
+    expect(answer).toMatch(/^HTTP\/1.1 200/)
+    expect(await web.exited).toEqual({ code: 0, signal: null })
+  })
+
+  test('an error that reaches nobody is logged with its cause, and ends the process as failed', async () => {
+    const crash = path.join(folder, 'crash.mjs')
+    await writeFile(crash, `process.on('SIGUSR2', () => { throw new Error('bug', { cause: new Error('its cause') }) })`)
+    await run(['migrate'], { DATABASE_URL: database.url })
+    const worker = new SandmanProcess(['worker'], {
+      cwd: folder,
+      env: { DATABASE_URL: database.url, NODE_OPTIONS: `--import ${crash}` },
+    })
+    await worker.logged('process.started')
+    worker.kill('SIGUSR2')
+    expect(await worker.exited).toEqual({ code: 1, signal: null })
+    const line = await worker.logged('process.crashed')
+    expect(line).toMatchObject({
+      level: 'fatal',
+      err: { message: 'bug: its cause', stack: expect.stringContaining('its cause') },
+    })
+  })
+
+  test('a Redis that may evict jobs is warned about, once and as a line of the log', async () => {
+    const redis = await startPrivateRedis('--maxmemory-policy', 'allkeys-lru')
+    try {
+      await run(['migrate'], { DATABASE_URL: database.url })
+      const env = { DATABASE_URL: database.url, REDIS_URL: redis.url }
+      const worker = new SandmanProcess(['worker'], { cwd: folder, env })
+      expect(await worker.logged('queue.may_evict')).toMatchObject({ level: 'warn', evictionPolicy: 'allkeys-lru' })
+      await worker.stop()
+      expect(worker.output.split('\n').filter((line) => line !== '' && !line.startsWith('{'))).toEqual([])
+    } finally {
+      await redis.stop()
+    }
+  })
+})

@@ -1,0 +1,99 @@
+import { spawn } from 'node:child_process'
+import { chmod, cp, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+
+/** The real script in a project without dependencies, so that npm has something to do but nothing to fetch. */
+let project: string
+beforeEach(async () => {
+  project = await mkdtemp(path.join(os.tmpdir(), 'sandman-install-'))
+  await mkdir(path.join(project, 'scripts'))
+  await cp(path.resolve(import.meta.dirname, '../../scripts/install.mjs'), path.join(project, 'scripts/install.mjs'))
+  await writeFile(path.join(project, 'package.json'), JSON.stringify({ name: 'nothing', version: '1.0.0' }))
+  await writeLock('1.0.0')
+})
+afterEach(() => rm(project, { recursive: true, force: true }))
+
+function writeLock(version: string): Promise<void> {
+  const lock = {
+    name: 'nothing',
+    version,
+    lockfileVersion: 3,
+    requires: true,
+    packages: { '': { name: 'nothing', version } },
+  }
+  return writeFile(path.join(project, 'package-lock.json'), JSON.stringify(lock))
+}
+
+function install(
+  node = process.execPath,
+  user: { uid?: number; gid?: number } = {},
+): Promise<{ code: number | null; output: string }> {
+  const child = spawn(node, [path.join(project, 'scripts/install.mjs')], {
+    ...user,
+    // A cache of its own, and no registry: it must not be needed.
+    env: { PATH: process.env.PATH, npm_config_cache: path.join(project, 'cache'), npm_config_offline: 'true' },
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (bytes) => {
+      output += bytes
+    })
+  }
+  return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })))
+}
+
+test('installs once, says so, and is silent from then on', async () => {
+  expect(await install()).toMatchObject({
+    code: 0,
+    output: expect.stringMatching(/Installing dependencies[\s\S]*Installed in \d+ s/),
+  })
+  expect(await install()).toEqual({ code: 0, output: '' })
+})
+
+test('installs again when the lock file has changed', async () => {
+  await install()
+  await writeLock('1.0.1')
+  expect((await install()).output).toContain('Installed in')
+})
+
+test('installs once when several first commands are typed at the same time', async () => {
+  const results = await Promise.all([install(), install(), install()])
+  expect(results.map(({ code }) => code)).toEqual([0, 0, 0])
+  expect(results.filter(({ output }) => output.includes('Installed in'))).toHaveLength(1)
+  expect(await readdir(project)).not.toContain('.sandman-install-lock')
+})
+
+test('is not held up for ever by an install that was killed', async () => {
+  const lock = path.join(project, '.sandman-install-lock')
+  await mkdir(lock)
+  const anHourAgo = new Date(Date.now() - 3_600_000)
+  await utimes(lock, anHourAgo, anHourAgo)
+  expect((await install()).output).toContain('Installed in')
+})
+
+test('a failing npm fails it, with npm’s own message', async () => {
+  await writeFile(
+    path.join(project, 'package.json'),
+    JSON.stringify({ name: 'nothing', version: '1.0.0', dependencies: { 'not-to-be-had': '1.0.0' } }),
+  )
+  const { code, output } = await install()
+  expect(code).toBe(1)
+  expect(output).toMatch(/not-to-be-had[\s\S]*Sandman could not install its dependencies/)
+  expect(await readdir(project)).not.toContain('.sandman-install-lock')
+})
+
+test('a folder that cannot be written to gets one sentence', async () => {
+  // Root may write anywhere, so it becomes somebody who may not, with a Node that this somebody can reach.
+  const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+  const node = path.join(project, 'node')
+  await cp(process.execPath, node)
+  await chmod(project, 0o555)
+  const result = await install(node, nobody)
+  await chmod(project, 0o755)
+  expect(result).toEqual({
+    code: 1,
+    output: `Sandman cannot install its dependencies: ${project} is not writable (EACCES). Clone it into a folder of your own.\n`,
+  })
+})

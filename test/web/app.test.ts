@@ -1,0 +1,183 @@
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import type { Token } from '../../src/config.ts'
+import { openDb } from '../../src/db/pool.ts'
+import { openStore } from '../../src/queues/bullmq/open-store.ts'
+import { Producer } from '../../src/queues/bullmq/producer.ts'
+import { canaryQueue } from '../../src/queues/canary.ts'
+import { createApp } from '../../src/web/app.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { RecordedEvents } from '../support/events.ts'
+import { type FaultyProxy, startProxy } from '../support/proxy.ts'
+import { describeStores, type StoreKind, uniqueFleet } from '../support/stores.ts'
+
+let database: TestDatabase
+const closers: (() => Promise<unknown>)[] = []
+beforeEach(async () => {
+  database = await createDatabase()
+})
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+  await database.drop()
+})
+
+type Site = { get(path: string, init?: RequestInit): Promise<Response>; producer: Producer; events: RecordedEvents }
+
+function startSite(kind: StoreKind, options: { tokens?: Token[]; databaseUrl?: string; redisUrl?: string } = {}): Site {
+  const events = new RecordedEvents()
+  const databaseUrl = options.databaseUrl ?? database.url
+  const redisUrl = kind === 'redis' ? (options.redisUrl ?? inject('redisUrl')) : undefined
+  const fleet = uniqueFleet()
+  const { db, close } = openDb({ databaseUrl, applicationName: 'sandman test', events })
+  const producer = new Producer(openStore({ redisUrl, databaseUrl, fleet, role: 'producer', events }))
+  closers.push(close, () => producer.close())
+  const app = createApp({ db, producer, fleet, tokens: options.tokens ?? [], events })
+  const get = async (path: string, init?: RequestInit) =>
+    app.request(`http://127.0.0.1${path}`, { ...init, headers: { host: '127.0.0.1', ...init?.headers } })
+  return { get, producer, events }
+}
+
+describeStores('the site', (kind) => {
+  test('is ready when everything it needs is', async () => {
+    const { get } = startSite(kind)
+    expect(await (await get('/healthz')).json()).toEqual({ status: 'alive' })
+    const ready = await get('/readyz')
+    expect(ready.status).toBe(200)
+    expect(await ready.json()).toEqual({ status: 'ready', checks: { database: 'ok', queue: 'ok', migrations: 'ok' } })
+  })
+
+  test('shows its queues on the front page and in Bull Board, with their jobs', async () => {
+    const { get, producer } = startSite(kind)
+    await producer.ring(canaryQueue, { canaryId: crypto.randomUUID() })
+    const front = await (await get('/')).text()
+    expect(front).toContain('is ready')
+    expect(front).toMatch(/canary<\/th><td class="number">1</)
+
+    const board = await get('/queues')
+    expect(board.status).toBe(200)
+    const page = await board.text()
+    const script = /<script[^>]* src="([^"]+\.js)"/.exec(page)?.[1] as string
+    const asset = await get(new URL(script, 'http://127.0.0.1/queues/').pathname)
+    expect(asset.status).toBe(200)
+    expect(asset.headers.get('content-type')).toContain('javascript')
+    const { queues } = (await (await get('/queues/api/queues')).json()) as {
+      queues: { displayName: string; counts: Record<string, number> }[]
+    }
+    expect(queues).toMatchObject([{ displayName: 'canary', counts: { waiting: 1 } }])
+  })
+
+  test('lets nobody without the right to operate press Bull Board’s buttons', async () => {
+    const secret = { reader: 'reader-reader-reader', operator: 'operator-operator-op' }
+    const { get, producer } = startSite(kind, {
+      tokens: [
+        { name: 'r', scope: 'read', secret: secret.reader },
+        { name: 'o', scope: 'operate', secret: secret.operator },
+      ],
+    })
+    await producer.ring(canaryQueue, { canaryId: crypto.randomUUID() })
+    const { queues } = (await (await get('/queues/api/queues', bearer(secret.reader))).json()) as {
+      queues: { name: string; readOnlyMode: boolean }[]
+    }
+    expect(queues[0]?.readOnlyMode).toBe(true)
+    const empty = (token: string) =>
+      get(`/queues/api/queues/${queues[0]?.name}/empty`, { method: 'PUT', ...bearer(token) })
+    expect((await empty(secret.reader)).status).toBe(403)
+    expect((await producer.counts()).canary.waiting).toBe(1)
+    expect((await empty(secret.operator)).status).toBe(200)
+    expect((await producer.counts()).canary.waiting).toBe(0)
+  })
+})
+
+describe('what the site says when something is away', () => {
+  let proxy: FaultyProxy & { url: string }
+
+  test('the database hangs: alive, not ready, in time', async () => {
+    proxy = await startProxy(database.url)
+    closers.push(() => proxy.close())
+    const { get } = startSite('redis', { databaseUrl: proxy.url })
+    expect((await get('/readyz')).status).toBe(200)
+    proxy.hang()
+    const response = await get('/readyz')
+    expect(response.status).toBe(503)
+    expect(await response.json()).toEqual({
+      status: 'not_ready',
+      checks: { database: 'failing', queue: 'ok', migrations: 'failing' },
+    })
+    expect((await get('/healthz')).status).toBe(200)
+    await proxy.heal()
+  })
+
+  test('Redis is down: alive, not ready; the pages say so, and work again when it is back', async () => {
+    proxy = await startProxy(inject('redisUrl'))
+    closers.push(() => proxy.close())
+    await proxy.refuse()
+    const { get } = startSite('redis', { redisUrl: proxy.url })
+    expect(await (await get('/readyz')).json()).toMatchObject({ checks: { database: 'ok', queue: 'failing' } })
+    expect(await (await get('/')).text()).toContain('not ready')
+    const board = await get('/queues')
+    expect(board.status).toBe(503)
+    expect(board.headers.get('retry-after')).toBe('5')
+    expect(await board.json()).toMatchObject({ error_type: 'queue_unreachable', retryable: true })
+    await proxy.heal()
+    await expect.poll(async () => (await get('/queues')).status, { timeout: 20_000 }).toBe(200)
+  })
+})
+
+describe('who may come in', () => {
+  const tokens: Token[] = [
+    { name: 'reader', scope: 'read', secret: 'reader-reader-reader' },
+    { name: 'admin', scope: 'admin', secret: 'admin-admin-admin-admin' },
+  ]
+
+  test('with tokens: whoever has one, as a bearer or in a browser; load balancers need none', async () => {
+    const { get } = startSite('postgres', { tokens })
+    for (const path of ['/', '/v1', '/queues', '/queues/api/queues', '/nowhere']) {
+      const refused = await get(path)
+      expect(refused.status).toBe(401)
+      expect(refused.headers.get('www-authenticate')).toContain('Basic')
+      expect(await refused.json()).toMatchObject({ status: 401, error_type: 'unauthorized', retryable: false })
+      expect((await get(path, bearer('wrong-wrong-wrong-wrong'))).status).toBe(401)
+      expect((await get(path, bearer(''))).status).toBe(401)
+    }
+    expect((await get('/v1', bearer('reader-reader-reader'))).status).toBe(200)
+    expect(
+      (await get('/v1', { headers: { authorization: `Basic ${btoa('anybody:admin-admin-admin-admin')}` } })).status,
+    ).toBe(200)
+    expect((await get('/healthz')).status).toBe(200)
+    expect((await get('/readyz')).status).toBe(200)
+  })
+
+  test('without tokens: this machine, but no page on the web through its browser', async () => {
+    const { get } = startSite('postgres')
+    expect((await get('/v1')).status).toBe(200)
+    expect((await get('/v1', { headers: { host: 'localhost:3000' } })).status).toBe(200)
+    const rebound = await get('/v1', { headers: { host: 'evil.example:3000' } })
+    expect(rebound.status).toBe(403)
+    expect(await rebound.json()).toMatchObject({ error_type: 'unknown_host' })
+  })
+
+  test('a request from another site changes nothing, token or not', async () => {
+    const { get } = startSite('postgres')
+    const pause = (headers: Record<string, string>) => get('/queues/api/queues/any/pause', { method: 'PUT', headers })
+    expect((await pause({ 'sec-fetch-site': 'cross-site' })).status).toBe(403)
+    expect((await pause({ origin: 'https://evil.example' })).status).toBe(403)
+    expect((await pause({ 'sec-fetch-site': 'same-origin' })).status).not.toBe(403)
+    expect((await pause({})).status).not.toBe(403)
+  })
+
+  test('what is not there is a problem that says so', async () => {
+    const { get } = startSite('postgres')
+    const response = await get('/v1/naps')
+    expect(response.status).toBe(404)
+    expect(response.headers.get('content-type')).toBe('application/problem+json')
+    expect(await response.json()).toMatchObject({
+      title: 'Not Found',
+      status: 404,
+      error_type: 'not_found',
+      message: 'There is nothing at GET /v1/naps.',
+    })
+  })
+})
+
+function bearer(secret: string): RequestInit {
+  return { headers: { authorization: `Bearer ${secret}` } }
+}
