@@ -34,7 +34,7 @@ export function createLogger({ level, fields, redact, destination }: LoggerOptio
     },
     destination ??
       (process.stdout.isTTY
-        ? pretty({ ignore: 'pid,hostname', sync: true })
+        ? pretty({ singleLine: true, messageFormat: '{process}: {msg}', ignore: 'pid,process,event', sync: true })
         : pino.destination({ dest: 1, sync: true })),
   )
 }

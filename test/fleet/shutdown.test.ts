@@ -19,7 +19,6 @@ describeStores('a real worker process', (kind) => {
   let producer: Producer
   let env: Record<string, string | undefined>
   let fleet: string
-  const workers: SandmanProcess[] = []
 
   beforeEach(async () => {
     database = await createDatabase()
@@ -32,17 +31,12 @@ describeStores('a real worker process', (kind) => {
   })
 
   afterEach(async () => {
-    for (const worker of workers.splice(0)) {
-      worker.kill('SIGKILL')
-      await worker.exited
-    }
     await producer.close()
     await database.drop()
   })
 
   async function startWorker(extra: Record<string, string> = {}): Promise<SandmanProcess> {
     const worker = new SandmanProcess(['worker'], { env: { ...env, ...extra } })
-    workers.push(worker)
     await worker.logged('process.started')
     return worker
   }

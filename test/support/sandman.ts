@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { onTestFinished } from 'vitest'
 import type { EventName } from '../../src/events.ts'
 
 const MAIN = path.resolve(import.meta.dirname, '../../src/main.ts')
@@ -34,6 +35,11 @@ export class SandmanProcess {
     for (const stream of [this.child.stdout, this.child.stderr]) {
       if (stream) createInterface(stream).on('line', (line) => this.#read(line))
     }
+    // A test that fails half-way leaves nothing behind.
+    onTestFinished(async () => {
+      this.kill('SIGKILL')
+      await this.exited
+    })
     this.exited = new Promise((resolve) => {
       this.child.once('close', (code, signal) => {
         resolve({ code, signal })
