@@ -43,12 +43,16 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
   // Three parameters: BullMQ hands out a signal only to a processor that takes it.
   async function work(job: Job, token: string | undefined, lost: AbortSignal | undefined): Promise<Outcome> {
     const attempt = job.attemptsMade + 1
-    const fields = { queue: queue.name, jobId: job.id, attempt, ...(job.data as object) }
+    const ids = queue.payload.safeParse(job.data).data
+    // A payload is ids only, so it belongs on every line of its job; what cannot be read may be anything.
+    const fields = { ...(ids as object | undefined), queue: queue.name, jobId: job.id, attempt }
     return withLogFields(fields, async () => {
       const startedAt = performance.now()
       const durationMs = () => Math.round(performance.now() - startedAt)
       try {
         const payload = parsePayload(queue, job.data)
+        // A fetch that was under way when the worker was told to stop may still bring a job.
+        interruption.signal.throwIfAborted()
         events.emit('job.started')
         const signal = lost ? AbortSignal.any([lost, interruption.signal]) : interruption.signal
         const working = handler(payload, { signal, attempt, isLastAttempt: attempt >= queue.attemptsMax })
@@ -122,7 +126,6 @@ async function stopWorker(worker: Worker, interruption: AbortController, graceMs
 /** A handler that does not listen to its signal is not waited for: every job may be run again. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   work.catch(() => {})
-  signal.throwIfAborted()
   let onAbort = () => {}
   const aborted = new Promise<never>((_resolve, reject) => {
     onAbort = () => reject(signal.reason)
