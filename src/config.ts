@@ -94,7 +94,9 @@ const Environment = z.object({
     .describe('Queues that this worker takes work from, separated by commas.'),
   SANDMAN_GRACE: durationMs
     .default(25_000)
-    .describe('How long work in flight may take to finish after SIGTERM, before it is handed back.'),
+    .describe(
+      'How long a process may take to stop after SIGTERM; work that is still in flight two seconds before that is handed back.',
+    ),
   SANDMAN_DATA: z.string().min(1).default('.sandman').describe('Folder for the embedded Postgres.'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])

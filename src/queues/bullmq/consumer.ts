@@ -1,4 +1,5 @@
 import { DelayedError, type Job, UnrecoverableError, WaitingError, type Worker } from 'bullmq'
+import { withDeadline } from '../../deadline.ts'
 import { describeError, isSandmanError } from '../../errors.ts'
 import type { Events } from '../../events.ts'
 import { withLogFields } from '../../logger.ts'
@@ -25,8 +26,11 @@ const STALLED_CHECK_MS = 5_000
 /** A crash is not the job's fault, and the ledger bounds attempts; this only ends a job that kills every worker it meets. */
 const STALLS_MAX = 100
 const RETRY_FETCH_MS = 1_000
-/** Handing a job back is one command; a store that cannot take it gets the job back when its lock runs out. */
-const HAND_BACK_MS = 3_000
+/**
+ * The end of the grace period is for handing back, which is one command a job. A store that cannot take a job back now gets
+ * it when the job's lock runs out.
+ */
+const HAND_BACK_MS = 2_000
 
 type ConsumeOptions<Payload> = {
   store: QueueStore
@@ -113,14 +117,10 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
 }
 
 async function stopWorker(worker: Worker, interruption: AbortController, graceMs: number): Promise<void> {
-  const interrupt = setTimeout(() => interruption.abort(), graceMs)
-  let giveUp: NodeJS.Timeout | undefined
-  const tooLate = new Promise<void>((resolve) => {
-    giveUp = setTimeout(resolve, graceMs + HAND_BACK_MS)
-  })
-  await Promise.race([worker.close(), tooLate])
+  const workMs = Math.max(0, graceMs - HAND_BACK_MS)
+  const interrupt = setTimeout(() => interruption.abort(), workMs)
+  await withDeadline(workMs + HAND_BACK_MS, 'the store', () => worker.close()).catch(() => {})
   clearTimeout(interrupt)
-  clearTimeout(giveUp)
 }
 
 /** A handler that does not listen to its signal is not waited for: every job may be run again. */

@@ -1,15 +1,16 @@
 import type { Queue } from 'bullmq'
+import { withDeadline } from '../../deadline.ts'
 import { QUEUES } from '../catalog.ts'
 import { type Backoff, KEEP_DONE, KEEP_FAILED, parsePayload, type QueueDefinition } from '../define.ts'
 import { QUEUE_NAMES, type QueueName } from '../names.ts'
-import { ask, type QueueStore } from './store.ts'
+import { ask, PRODUCE_MS, type QueueStore } from './store.ts'
 
 export type QueueCounts = { waiting: number; active: number; delayed: number; failed: number }
 
 /** The side that web apps need: rings queues and looks at them, and never works on a job. */
 export class Producer {
   readonly store: QueueStore
-  readonly #opened = new Map<QueueName, Promise<Queue>>()
+  readonly #queues = new Map<QueueName, { queue: Queue; ready: Promise<Queue> }>()
 
   constructor(store: QueueStore) {
     this.store = store
@@ -59,29 +60,30 @@ export class Producer {
     )
   }
 
+  /** A store that is away cannot say goodbye, and is not waited for. */
   async close(): Promise<void> {
-    const opened = await Promise.allSettled(this.#opened.values())
-    await Promise.allSettled(opened.map((result) => (result.status === 'fulfilled' ? result.value.close() : undefined)))
+    const closing = [...this.#queues.values()].map(({ queue }) => queue.close())
+    await withDeadline(PRODUCE_MS, this.store.where, () => Promise.allSettled(closing)).catch(() => {})
     await this.store.close()
   }
 
   /** BullMQ remembers for ever that a queue could not be opened, so one that failed is thrown away and opened anew. */
   #open(name: QueueName): Promise<Queue> {
-    const known = this.#opened.get(name)
-    if (known) return known
+    const known = this.#queues.get(name)
+    if (known) return known.ready
     const queue = this.store.queue(name, {})
     queue.on('error', (error) => this.store.report(error))
-    const opening = queue.waitUntilReady().then(
+    const ready = queue.waitUntilReady().then(
       () => queue,
       async (error) => {
-        this.#opened.delete(name)
+        this.#queues.delete(name)
         await queue.close().catch(() => {})
         throw error
       },
     )
-    opening.catch(() => {})
-    this.#opened.set(name, opening)
-    return opening
+    ready.catch(() => {}) // whoever asked is told; nobody else needs to be
+    this.#queues.set(name, { queue, ready })
+    return ready
   }
 }
 

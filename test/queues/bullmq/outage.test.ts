@@ -6,6 +6,7 @@ import { PRODUCE_MS, type QueueStore } from '../../../src/queues/bullmq/store.ts
 import { canaryQueue } from '../../../src/queues/canary.ts'
 import { done } from '../../../src/queues/outcome.ts'
 import { RecordedEvents } from '../../support/events.ts'
+import { gate } from '../../support/gate.ts'
 import { type FaultyProxy, startProxy } from '../../support/proxy.ts'
 import { createStoreHome, describeStores, openTestStore, type StoreHome } from '../../support/stores.ts'
 
@@ -40,7 +41,7 @@ describeStores('when the store is away', (kind) => {
     return producer
   }
 
-  function startConsumer(): { consumer: Consumer; store: QueueStore; handled: string[] } {
+  function startConsumer(work = async () => {}): { consumer: Consumer; store: QueueStore; handled: string[] } {
     const handled: string[] = []
     const store = openTestStore(behindProxy, { role: 'consumer', events })
     const consumer = consume({
@@ -50,6 +51,7 @@ describeStores('when the store is away', (kind) => {
       events,
       handler: async ({ canaryId }) => {
         handled.push(canaryId)
+        await work()
         return done()
       },
     })
@@ -68,6 +70,25 @@ describeStores('when the store is away', (kind) => {
     await expect(ring(producer)).rejects.toMatchObject({ code: 'queue_unreachable' })
     await proxy.heal()
     await expect.poll(() => ring(producer).then(() => 'rung'), { timeout: 20_000 }).toBe('rung')
+  })
+
+  test('a producer that never reached it can be closed', async () => {
+    await proxy.refuse()
+    const producer = startProducer(behindProxy)
+    await expect(ring(producer)).rejects.toMatchObject({ code: 'queue_unreachable' })
+    await producer.close()
+  })
+
+  test('a worker stops in time although it cannot hand back what it is working on', async () => {
+    const producer = startProducer(home)
+    const work = gate()
+    const { consumer } = startConsumer(() => work.enter())
+    await ring(producer)
+    await work.entered(1)
+    await proxy.refuse()
+    await consumer.stop(0)
+    expect(events.count('job.handed_back')).toBe(0)
+    work.open()
   })
 
   test.each(['refuse', 'hang'] as const)(
