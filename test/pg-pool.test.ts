@@ -16,9 +16,11 @@ test('a connection that breaks between two statements of a transaction fails the
   const pool = openPool({ connectionString: database.url }, () => {})
   const client = await pool.connect()
   await client.query('begin')
-  const broken = new Promise((resolve) => client.once('error', resolve))
-  await database.pool.query('select pg_terminate_backend($1)', [await backendOf(client)])
-  await broken
+  const pid = await backendOf(client)
+  await database.pool.query('select pg_terminate_backend($1)', [pid])
+  await expect
+    .poll(async () => (await database.pool.query('select from pg_stat_activity where pid = $1', [pid])).rowCount)
+    .toBe(0)
   await expect(client.query('commit')).rejects.toThrow()
   client.release(true)
   expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])

@@ -15,7 +15,7 @@ const MIGRATIONS: Record<string, Migration> = {
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */
-const MIGRATION_LOCK = 0x53414e44
+export const MIGRATION_LOCK = 0x53414e44
 
 /**
  * Brings the database up to date, and returns the names of what was applied. Any number of processes may do so at once:

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterEach, expect, inject, test } from 'vitest'
-import { migrate, pendingMigrations } from '../../src/db/migrate.ts'
+import { MIGRATION_LOCK, migrate, pendingMigrations } from '../../src/db/migrate.ts'
 import { migrateAll } from '../../src/fleet/migrate.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { RecordedEvents } from '../support/events.ts'
@@ -34,6 +34,20 @@ test('twenty may migrate at once, and one of them does', async () => {
   expect(events.count('database.migrated')).toBe(20)
   expect(applied).toEqual([...new Set(applied)])
   expect(applied).toContain('0001_canaries')
+})
+
+test('while one migrates, the next waits for its turn and touches nothing', async () => {
+  const { url, pool } = await create({ migrated: false })
+  const other = await pool.connect()
+  await other.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
+  const migrating = migrate(url)
+  const waiting = `select count(*)::int as n from pg_locks join pg_database on pg_database.oid = pg_locks.database
+    where datname = current_database() and locktype = 'advisory' and not granted`
+  await expect.poll(async () => (await other.query(waiting)).rows).toEqual([{ n: 1 }])
+  expect((await other.query(`select from pg_namespace where nspname = 'sandman'`)).rowCount).toBe(0)
+  await other.query('select pg_advisory_unlock($1)', [MIGRATION_LOCK])
+  other.release()
+  expect(await migrating).toContain('0001_canaries')
 })
 
 test('a database that a newer release has migrated is left alone', async () => {

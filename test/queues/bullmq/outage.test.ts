@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Consumer, consume } from '../../../src/queues/bullmq/consumer.ts'
 import { Producer } from '../../../src/queues/bullmq/producer.ts'
-import { PRODUCE_MS, type QueueStore } from '../../../src/queues/bullmq/store.ts'
+import type { QueueStore } from '../../../src/queues/bullmq/store.ts'
 import { canaryQueue } from '../../../src/queues/canary.ts'
 import { done } from '../../../src/queues/outcome.ts'
 import { RecordedEvents } from '../../support/events.ts'
@@ -97,13 +97,13 @@ describeStores('when the store is away', (kind) => {
       const producer = startProducer(behindProxy)
       await ring(producer)
       await proxy[fault]()
-      const startedAt = performance.now()
-      await expect(ring(producer)).rejects.toMatchObject({
+      const error = await ring(producer).catch((reason: Error) => reason)
+      expect(error).toMatchObject({
         code: 'queue_unreachable',
         message: expect.stringContaining('Queue canary was not rung: the queue does not answer'),
       })
-      // Generous: it is the deadline that is tested, not the machine.
-      expect(performance.now() - startedAt).toBeLessThan(PRODUCE_MS * 3)
+      // A connection that is known to be gone is not worth waiting for.
+      if (fault === 'refuse') expect(error?.cause).not.toMatchObject({ code: 'deadline_exceeded' })
       await proxy.heal()
       await expect.poll(() => ring(producer).then(() => 'rung'), { timeout: 20_000 }).toBe('rung')
     },
