@@ -3,14 +3,14 @@
 
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const stamp = path.join(root, 'node_modules', '.sandman-installed')
 const lock = path.join(root, '.sandman-install-lock')
-const LOCK_STALE_MS = 10 * 60_000 // a killed install must not block the next one for ever; a slow one takes a few minutes
+const LOCK_STALE_MS = 10 * 60_000 // touched every 10 s while it is held
 
 // What is installed depends on the lock file and on the platform (a folder may be shared with a container).
 const wanted = createHash('sha256')
@@ -24,7 +24,7 @@ if (!isInstalled()) {
     // Somebody else may have installed it while we waited for the lock.
     if (!isInstalled()) await install()
   } finally {
-    rmSync(lock, { recursive: true, force: true })
+    rmSync(lock, { force: true })
   }
 }
 
@@ -36,14 +36,12 @@ function isInstalled() {
   }
 }
 
-/** A folder is made by one process only, so two first commands at the same time install once. */
+/** A lock file is made by one process only, so two first commands at the same time install once. */
 async function takeLock() {
   for (let waited = false; ; waited = true) {
     try {
-      mkdirSync(lock)
-      process.on('SIGINT', () => process.exit(130))
-      process.on('SIGTERM', () => process.exit(143))
-      process.on('exit', () => rmSync(lock, { recursive: true, force: true }))
+      writeFileSync(lock, String(process.pid), { flag: 'wx' })
+      process.on('exit', () => rmSync(lock, { force: true }))
       return
     } catch (error) {
       if (error.code !== 'EEXIST') {
@@ -52,17 +50,31 @@ async function takeLock() {
         )
       }
     }
-    if (!waited) say('Another command is installing the dependencies in this folder; waiting for it.')
-    const ageMs = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
-    if (ageMs > LOCK_STALE_MS || isInstalled()) rmSync(lock, { recursive: true, force: true })
-    await new Promise((resolve) => setTimeout(resolve, 500))
+    if (isInstalled() || isAbandoned()) rmSync(lock, { force: true })
+    else if (!waited) say('Another command is installing the dependencies in this folder; waiting for it.')
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+}
+
+/** Its process is gone; or, where that cannot be seen (another container), it has not been touched for a long time. */
+function isAbandoned() {
+  const touchedAt = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+  if (Date.now() - touchedAt > LOCK_STALE_MS) return true
+  try {
+    process.kill(Number(readFileSync(lock, 'utf8')), 0)
+    return false
+  } catch (error) {
+    return error.code === 'ESRCH'
   }
 }
 
 async function install() {
   say('Installing dependencies (once, usually under a minute)')
   const startedAt = Date.now()
-  const ticker = setInterval(() => say(`  still installing, ${seconds(startedAt)} s`), 10_000)
+  const ticker = setInterval(() => {
+    say(`  still installing, ${seconds(startedAt)} s`)
+    utimesSync(lock, new Date(), new Date())
+  }, 10_000)
   // Not `npm ci`: it refuses a lock file that lacks the packages of other platforms, which a registry mirror may not have.
   const code = await runNpm(['install', '--no-save', '--loglevel=error', '--no-fund', '--no-audit'])
   clearInterval(ticker)
@@ -78,6 +90,8 @@ function runNpm(args) {
   const child = npm?.endsWith('.js')
     ? spawn(process.execPath, [npm, ...args], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
     : spawn('npm', args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+  // Whoever stops us stops npm too, and the lock is released only when it has ended.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   return new Promise((resolve) => {
     child.on('error', (error) => resolve(error.message))
     child.on('exit', (exitCode, signal) => resolve(exitCode ?? signal))

@@ -2,6 +2,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import { SandmanError } from './errors.ts'
 import { QUEUE_NAMES, type QueueName } from './queues/names.ts'
+import { isRedisUrl } from './redis-url.ts'
 
 /** A duration in words, as everywhere in Sandman: `500ms`, `90s`, `15m`, `24h`. Inside, only milliseconds. */
 export function parseDurationMs(text: string): number | undefined {
@@ -11,20 +12,33 @@ export function parseDurationMs(text: string): number | undefined {
   return Number(match[1]) * unitMs
 }
 
-const durationMs = z.string().transform((text, context) => {
+const GRACE_MS_MAX = 3_600_000
+
+const graceMs = z.string().transform((text, context) => {
   const ms = parseDurationMs(text)
-  if (ms === undefined) context.addIssue({ code: 'custom', message: 'must be a duration such as 500ms, 25s or 15m' })
-  return ms ?? 0
+  if (ms !== undefined && ms <= GRACE_MS_MAX) return ms
+  context.addIssue({ code: 'custom', message: 'must be a duration such as 500ms, 25s or 15m, and 1h at most' })
+  return 0
 })
 
+const port = z
+  .string()
+  .regex(/^\d{1,5}$/, 'must be a port number')
+  .transform(Number)
+  .refine((number) => number <= 65_535, 'must be a port number')
+
+// The examples have no password: messages lose what looks like one.
 const postgresUrl = z
   .string()
-  .regex(/^postgres(ql)?:\/\/\S+$/, 'must be a URL such as postgres://user:password@host:5432/name')
+  .refine(
+    (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text),
+    'must be a URL such as postgres://user@host:5432/name',
+  )
 
 const redisUrl = z
   .string()
-  .regex(
-    /^rediss?(\+cluster|\+sentinel)?:\/\/\S+$/,
+  .refine(
+    isRedisUrl,
     'must be a URL such as redis://host:6379, redis+cluster://host:6379,host:6380 or redis+sentinel://host:26379/name-of-the-primary',
   )
 
@@ -32,28 +46,34 @@ const scopes = ['read', 'operate', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 export type Token = { name: string; scope: Scope; secret: string }
 
-const tokens = z.string().transform((text, context): Token[] =>
-  commaList(text).flatMap((entry) => {
+const tokens = z.string().transform((text, context): Token[] => {
+  const parsed = commaList(text).flatMap((entry) => {
     // Only the first two colons separate: a secret may contain more of them.
-    const match = /^([^:]+):(read|operate|admin):(.{16,})$/.exec(entry)
-    if (match) return [{ name: match[1] as string, scope: match[2] as Scope, secret: match[3] as string }]
-    // The entry may be a secret: it is never repeated in a message.
+    const match = /^([^:]+):(read|operate|admin):(\S{16,})$/.exec(entry)
+    return match ? [{ name: match[1] as string, scope: match[2] as Scope, secret: match[3] as string }] : []
+  })
+  // An entry may be a secret: it is never repeated in a message.
+  if (parsed.length !== commaList(text).length) {
     context.addIssue({
       code: 'custom',
-      message:
-        'must be a list of name:scope:secret, scope one of read, operate, admin, secret of 16 characters or more',
+      message: `must be a list of name:scope:secret, scope one of ${scopes.join(', ')}, secret of 16 characters or more without spaces`,
     })
-    return []
-  }),
-)
+  }
+  if (new Set(parsed.map(({ secret }) => secret)).size !== parsed.length) {
+    context.addIssue({ code: 'custom', message: 'has the same secret twice' })
+  }
+  return parsed
+})
 
-const queueNames = z.string().transform((text, context): QueueName[] =>
-  commaList(text).flatMap((name) => {
-    if ((QUEUE_NAMES as readonly string[]).includes(name)) return [name as QueueName]
-    context.addIssue({ code: 'custom', message: `has no queue named ${name}; there are: ${QUEUE_NAMES.join(', ')}` })
-    return []
-  }),
-)
+const queueNames = z.string().transform((text, context): QueueName[] => {
+  const names = [...new Set(commaList(text))]
+  const unknown = names.filter((name) => !(QUEUE_NAMES as readonly string[]).includes(name))
+  const there = `there are: ${QUEUE_NAMES.join(', ')}`
+  if (unknown.length > 0)
+    context.addIssue({ code: 'custom', message: `has no queue named ${unknown.join(' or ')}; ${there}` })
+  if (names.length === 0) context.addIssue({ code: 'custom', message: `names no queue; ${there}` })
+  return names as QueueName[]
+})
 
 /** Everything the environment can say, in the order in which the README lists it. */
 const Environment = z.object({
@@ -65,13 +85,7 @@ const Environment = z.object({
     .describe(
       'Redis for the queues: `redis://`, `redis+cluster://` or `redis+sentinel://`. Without it, the queues live in Postgres.',
     ),
-  PORT: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(65_535)
-    .default(3000)
-    .describe('Port of the web process. 0 takes a free one.'),
+  PORT: port.default(3000).describe('Port of the web process. 0 takes a free one.'),
   SANDMAN_HOST: z
     .string()
     .min(1)
@@ -92,10 +106,10 @@ const Environment = z.object({
   SANDMAN_QUEUES: queueNames
     .default([...QUEUE_NAMES])
     .describe('Queues that this worker takes work from, separated by commas.'),
-  SANDMAN_GRACE: durationMs
+  SANDMAN_GRACE: graceMs
     .default(25_000)
     .describe(
-      'How long a process may take to stop after SIGTERM; work that is still in flight two seconds before that is handed back.',
+      'How long a process may take to stop after SIGTERM, up to 1h. Work that is still in flight four seconds before that is handed back.',
     ),
   SANDMAN_DATA: z.string().min(1).default('.sandman').describe('Folder for the embedded Postgres.'),
   LOG_LEVEL: z
@@ -158,7 +172,8 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
   }
 }
 
-export function isLoopback(host: string): boolean {
+export function isLoopback(name: string): boolean {
+  const host = name.toLowerCase()
   return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
 }
 

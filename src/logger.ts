@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { format } from 'node:util'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import pretty from 'pino-pretty'
+import { SandmanError } from './errors.ts'
 import { EVENTS, type Events } from './events.ts'
 
 const context = new AsyncLocalStorage<Record<string, unknown>>()
@@ -41,14 +42,18 @@ export function createLogger({ level, fields, redact, destination }: LoggerOptio
 
 /** Writes every event as a line. The only place where events become log lines. */
 export function logEvents(events: Events, logger: Logger): void {
-  events.subscribe(({ name, fields }) => {
-    const { error, ...rest } = fields
-    logger[EVENTS[name].level](
-      { event: name, ...rest, ...(error === undefined ? {} : { err: error }) },
-      EVENTS[name].says,
-    )
+  events.subscribe(({ name, fields: { error, ...rest } }) => {
+    logger[EVENTS[name].level]({ event: name, ...rest, ...describe(error) }, EVENTS[name].says)
   })
 }
+
+/** An error that was expected is a word and a sentence; of any other one, the stack is what helps. */
+function describe(error: unknown): Record<string, unknown> {
+  if (error === undefined) return {}
+  return error instanceof SandmanError ? { code: error.code, reason: error.message } : { err: error }
+}
+
+const REMEMBERED_MAX = 100
 
 /** What a library writes to the console becomes a line of the log, each text once: some say the same for every connection. */
 export function captureConsole(logger: Logger): void {
@@ -58,7 +63,7 @@ export function captureConsole(logger: Logger): void {
     (...args: unknown[]) => {
       const text = format(...args)
       if (said.has(text)) return
-      said.add(text)
+      if (said.size < REMEMBERED_MAX) said.add(text)
       logger[level]({ event: 'console' }, text)
     }
   console.warn = capture('warn')

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { inspect, parseArgs } from 'node:util'
 import { type Config, parseConfig } from './config.ts'
 import { SandmanError } from './errors.ts'
@@ -31,7 +30,7 @@ const commands: Record<string, Command> = {
   async dev(invocation) {
     const { config, events } = invocation
     const { startDev } = await import('./fleet/dev.ts')
-    return runRole(invocation, () => startDev(config, events, (line) => console.log(line)))
+    return runRole(invocation, (signal) => startDev(config, events, { signal, say: (line) => console.log(line) }))
   },
   async web(invocation) {
     const { config, events } = invocation
@@ -61,11 +60,11 @@ const commands: Record<string, Command> = {
 
 async function runRole(
   { events, supervised }: Invocation,
-  start: () => Promise<Running & { url?: string }>,
+  start: (signal: AbortSignal) => Promise<Running & { url?: string }>,
 ): Promise<number> {
   const failure = await runUntilSignal(
-    async () => {
-      const running = await start()
+    async (signal) => {
+      const running = await start(signal)
       if (supervised) process.send?.({ ready: true, ...(running.url && { url: running.url }) } satisfies ReadyMessage)
       return running
     },
@@ -115,7 +114,9 @@ function loadEnvFile(): void {
   try {
     process.loadEnvFile('.env') // does not override what is set already
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'ENOENT')
+      throw new SandmanError('config_invalid', `The file .env cannot be read (${code}).`, { cause: error })
   }
 }
 

@@ -58,6 +58,28 @@ describe('the configuration', () => {
     expect(problems.join('\n')).toContain('has no queue named pidgeon; there are: canary')
   })
 
+  test.each([
+    ['DATABASE_URL', 'postgres://u:p@h:99999/x'],
+    ['REDIS_URL', 'redis://h:notaport'],
+    ['REDIS_URL', 'redis://:p%zz@h'],
+    ['REDIS_URL', 'redis://h:99999'],
+    ['PORT', ' '],
+    ['PORT', '99999'],
+    ['PORT', '-1'],
+    ['SANDMAN_GRACE', '30d'],
+    ['SANDMAN_QUEUES', ','],
+    ['SANDMAN_TOKENS', 'a:read:0123456789abcdef,b:admin:0123456789abcdef'],
+    ['SANDMAN_TOKENS', 'a:read:with a space 0123456789'],
+  ])('%s may not be %j', (name, value) => {
+    const problems = problemsOf({ [name]: value })
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toMatch(new RegExp(`^${name}: (must be|has|names) `))
+  })
+
+  test('takes a queue that is named twice once', () => {
+    expect(parseConfig({ SANDMAN_QUEUES: 'canary, canary' }).queues).toEqual(['canary'])
+  })
+
   test('never repeats what may be a secret', () => {
     const problems = problemsOf({ SANDMAN_TOKENS: 'hunter2-hunter2-hunter2', DATABASE_URL: 'oops://u:hunter2@host' })
     expect(problems).toHaveLength(2)
@@ -91,6 +113,7 @@ test.each([
   ['127.0.0.1', true],
   ['127.8.9.10', true],
   ['localhost', true],
+  ['LOCALHOST', true],
   ['::1', true],
   ['0.0.0.0', false],
   ['127.0.0.1.example.com', false],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { SandmanError } from '../src/errors.ts'
 import { EVENTS, Events } from '../src/events.ts'
 import { createLogger, createRedactor, logEvents, withLogFields } from '../src/logger.ts'
 
@@ -63,6 +64,13 @@ describe('the log', () => {
       level: 'fatal',
       err: { message: expect.stringContaining('outer: inner'), stack: expect.stringContaining('inner') },
     })
+  })
+
+  test('shows an expected error without its stack', () => {
+    const { events, lines } = startLog()
+    events.emit('queue.error', { error: new SandmanError('queue_unreachable', 'it is away') })
+    expect(lines()[0]).toMatchObject({ code: 'queue_unreachable', reason: 'it is away' })
+    expect(lines()[0]).not.toHaveProperty('err')
   })
 
   test('never prints a known secret or the password of a URL, wherever it turns up', () => {

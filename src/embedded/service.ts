@@ -70,12 +70,3 @@ export async function findFreePort(): Promise<number> {
   await new Promise((resolve) => server.close(resolve))
   return port
 }
-
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}

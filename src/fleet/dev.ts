@@ -14,11 +14,19 @@ import { removeRunningFile, writeRunningFile } from './running-file.ts'
 import type { Running } from './shutdown.ts'
 
 const CANARY_MS = 10_000
+const CHILD_START_MS = 60_000
 /** On top of the grace period that the children give to their work. */
 const CHILD_STOP_MS = 10_000
 
+type DevOptions = { signal: AbortSignal; say: (line: string) => void }
+
 /** Everything on one machine: a database if there is none, web and worker as processes of their own, and where to find them. */
-export async function startDev(config: Config, events: Events, say: (line: string) => void): Promise<Running> {
+export async function startDev(config: Config, events: Events, { signal, say: print }: DevOptions): Promise<Running> {
+  // Every step is announced, and none is begun after Ctrl-C.
+  const say = (line: string) => {
+    signal.throwIfAborted()
+    print(line)
+  }
   let embedded: EmbeddedPostgres | undefined
   const children: ChildProcess[] = []
   const stop = async () => {
@@ -59,15 +67,16 @@ async function startChild(
 ): Promise<ReadyMessage> {
   const main = path.join(import.meta.dirname, '..', `main${path.extname(import.meta.filename)}`)
   const child = fork(main, [role, '--supervised'], {
-    env: { ...process.env, DATABASE_URL: config.databaseUrl },
+    env: { ...process.env, DATABASE_URL: config.databaseUrl, SANDMAN_QUEUES: config.queues.join(',') },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   children.push(child)
-  return new Promise((resolve, reject) => {
+  const timer = setTimeout(() => child.kill('SIGKILL'), CHILD_START_MS)
+  return new Promise<ReadyMessage>((resolve, reject) => {
     child.once('message', (message: ReadyMessage) => resolve(message))
     child.once('error', reject)
     child.once('exit', () => reject(new ChildFailed(role)))
-  })
+  }).finally(() => clearTimeout(timer))
 }
 
 function roleOf(child: ChildProcess): string {
@@ -107,7 +116,8 @@ async function proveItWorks(config: RunningConfig, events: Events, say: (line: s
   }
 }
 
-function banner(config: RunningConfig, url: string, isEmbedded: boolean): string {
+function banner(config: RunningConfig, listening: string, isEmbedded: boolean): string {
+  const url = listening.replace('//0.0.0.0:', '//localhost:').replace('//[::]:', '//localhost:')
   const database = isEmbedded
     ? `embedded Postgres, kept in ${path.relative('', config.dataFolder) || '.'}`
     : describeDatabase(config.databaseUrl)

@@ -50,29 +50,21 @@ export async function examine(config: Config, events: Events): Promise<Finding[]
 }
 
 async function examineDataFolder(folder: string): Promise<Finding> {
-  for (const candidate of [folder, path.dirname(folder)]) {
-    const exists = await access(candidate).then(
+  const may = (candidate: string, mode: number) =>
+    access(candidate, mode).then(
       () => true,
       () => false,
     )
-    if (!exists) continue
-    const writable = await access(candidate, constants.W_OK).then(
-      () => true,
-      () => false,
-    )
-    return writable
-      ? { check: 'data folder', verdict: 'ok', message: folder }
-      : {
-          check: 'data folder',
-          verdict: 'problem',
-          message: `${candidate} is not writable: run as its owner, or set SANDMAN_DATA`,
-        }
-  }
-  return {
-    check: 'data folder',
-    verdict: 'problem',
-    message: `${folder} cannot be created: ${path.dirname(folder)} does not exist`,
-  }
+  // What does not exist yet is made in the nearest folder that does.
+  let nearest = folder
+  while (nearest !== path.dirname(nearest) && !(await may(nearest, constants.F_OK))) nearest = path.dirname(nearest)
+  return (await may(nearest, constants.W_OK))
+    ? { check: 'data folder', verdict: 'ok', message: folder }
+    : {
+        check: 'data folder',
+        verdict: 'problem',
+        message: `${nearest} is not writable: run as its owner, or set SANDMAN_DATA`,
+      }
 }
 
 /** True when the rest can rely on it: it answers, and is migrated. */

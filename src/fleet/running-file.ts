@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Config } from '../config.ts'
-import { isAlive } from '../embedded/service.ts'
+import { isAlive } from '../embedded/folder-lock.ts'
 import { SandmanError } from '../errors.ts'
 import type { RunningConfig } from './foundation.ts'
 

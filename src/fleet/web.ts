@@ -5,16 +5,13 @@ import type { Events } from '../events.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { createApp } from '../web/app.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
-import type { Running } from './shutdown.ts'
+import { beforeClosing, type Running } from './shutdown.ts'
 
 /** Serves the API, the console and Bull Board. It asks for work and looks at it; it never does any. */
 export async function startWeb(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
   const { handle, store } = await layFoundation(config, { role: 'producer', name: 'web', events })
   const producer = new Producer(store)
-  const closeAll = async () => {
-    await producer.close()
-    await handle.close()
-  }
+  const closeAll = () => Promise.all([producer.close(), handle.close()])
   const app = createApp({ db: handle.db, producer, fleet: config.fleet, tokens: config.tokens, events })
   let server: Awaited<ReturnType<typeof listen>>
   try {
@@ -32,7 +29,7 @@ export async function startWeb(config: RunningConfig, events: Events): Promise<R
     async stop() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       // Requests that outlast the grace period are cut, so that the process ends within it.
-      const cut = setTimeout(() => server.closeAllConnections(), config.graceMs)
+      const cut = setTimeout(() => server.closeAllConnections(), beforeClosing(config.graceMs))
       server.closeIdleConnections()
       await closed
       clearTimeout(cut)

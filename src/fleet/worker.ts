@@ -7,7 +7,7 @@ import { canaryQueue } from '../queues/canary.ts'
 import type { QueueDefinition } from '../queues/define.ts'
 import type { QueueName } from '../queues/names.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
-import type { Running } from './shutdown.ts'
+import { beforeClosing, type Running } from './shutdown.ts'
 
 /** Takes jobs from the queues until it is stopped. Stateless: any number of them, on any number of machines. */
 export async function startWorker(config: RunningConfig, events: Events): Promise<Running> {
@@ -25,9 +25,8 @@ export async function startWorker(config: RunningConfig, events: Events): Promis
 
   return {
     async stop() {
-      await Promise.all(consumers.map((consumer) => consumer.stop(config.graceMs)))
-      await store.close()
-      await handle.close()
+      await Promise.all(consumers.map((consumer) => consumer.stop(beforeClosing(config.graceMs))))
+      await Promise.all([store.close(), handle.close()])
     },
   }
 }

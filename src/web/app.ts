@@ -43,6 +43,7 @@ export function createApp({ db, producer, fleet, tokens, events }: AppDeps): Hon
     }),
   )
   app.use('/queues/*', (c, next) => needs(c.req.method === 'GET' ? 'read' : 'operate')(c, next))
+  app.get('/queues/', (c) => c.redirect('/queues'))
   app.route('/queues', bullBoard('/queues', producer))
 
   app.notFound((c) =>

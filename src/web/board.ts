@@ -4,6 +4,7 @@ import { HonoAdapter } from '@bull-board/hono'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { Hono } from 'hono'
 import type { Producer } from '../queues/bullmq/producer.ts'
+import { ask } from '../queues/bullmq/store.ts'
 import { type AccessVariables, allows } from './access.ts'
 
 /**
@@ -21,7 +22,11 @@ export function bullBoard(path: string, producer: Producer): Hono<{ Variables: A
   }
   return new Hono<{ Variables: AccessVariables }>().all('*', async (c) => {
     const routes = await board(!allows(c.get('scope'), 'operate'))
-    return routes.fetch(c.req.raw, c.env)
+    const response = await routes.fetch(c.req.raw, c.env)
+    // Bull Board answers 500 to anything; a store that is away is said as everywhere else.
+    if (response.status === 500)
+      await ask(producer.store, 'Bull Board has nothing to show', () => producer.store.look())
+    return response
   })
 }
 

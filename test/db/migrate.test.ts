@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterEach, expect, inject, test } from 'vitest'
 import { MIGRATION_LOCK, migrate, pendingMigrations } from '../../src/db/migrate.ts'
@@ -72,6 +73,17 @@ test('a database that cannot be reached is named, without its password', async (
     code: 'database_unreachable',
     message: expect.stringContaining('Postgres at 127.0.0.1:1/nowhere could not be migrated: connect ECONNREFUSED'),
   })
+})
+
+test('who owns the schema may migrate it without the right to make schemas', async () => {
+  const { url, pool } = await create({ migrated: false })
+  const role = `migrator_${randomBytes(4).toString('hex')}`
+  await pool.query(`create role ${role} login password 'migrator'; create schema sandman authorization ${role}`)
+  try {
+    expect(await migrate(url.replace(/\/\/.*@/, `//${role}:migrator@`))).toContain('0001_canaries')
+  } finally {
+    await pool.query(`drop owned by ${role}; drop role ${role}`)
+  }
 })
 
 test('docs/schema.txt shows the schema as it is', async () => {

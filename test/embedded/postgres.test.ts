@@ -1,11 +1,15 @@
-import { fork } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { type ChildProcess, fork } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { isAlive } from '../../src/embedded/folder-lock.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/postgres.ts'
-import { isAlive } from '../../src/embedded/service.ts'
+
+const OWNER = path.resolve(import.meta.dirname, '../support/own-a-postgres.ts')
+const owned = (owner: ChildProcess) =>
+  new Promise<{ url: string; pid: number }>((resolve) => owner.once('message', resolve as never))
 
 let folder: string
 const started: EmbeddedPostgres[] = []
@@ -47,35 +51,93 @@ test('it listens to this machine only, and asks for a password that only the own
   const { url } = await start()
   expect(await query(url, 'show listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }])
   await expect(query(url.replace(/:[^:@]+@/, ':wrong@'), 'select 1')).rejects.toThrow('password authentication failed')
-  expect((await stat(path.join(folder, 'postgres-password'))).mode & 0o077).toBe(0)
+  expect((await stat(path.join(folder, 'postgres', 'password'))).mode & 0o077).toBe(0)
 })
 
 test('a second one on the same folder is refused with a sentence, and the first lives on', async () => {
   const first = await start()
   await expect(startEmbeddedPostgres({ folder })).rejects.toMatchObject({
     code: 'data_folder_in_use',
-    message: expect.stringContaining(`Another Sandman is already running on ${folder}`),
+    message: expect.stringContaining(`Another Sandman (process ${process.pid}) is already running on ${folder}`),
   })
   expect(await query(first.url, 'select 1 as one')).toEqual([{ one: 1 }])
 })
 
 test('it ends with its owner, even when the owner is killed, and the next start finds everything', async () => {
-  const script = path.resolve(import.meta.dirname, '../support/own-a-postgres.ts')
-  const owner = fork(script, [folder], { stdio: 'inherit', execArgv: [] })
-  const { url, pid } = await new Promise<{ url: string; pid: number }>((resolve) =>
-    owner.once('message', resolve as never),
-  )
+  const owner = fork(OWNER, [folder], { stdio: 'inherit', execArgv: [] })
+  const { url, pid } = await owned(owner)
   await query(url, 'create table remembered as select 42 as answer')
   owner.kill('SIGKILL')
-  // It is still stopping when the next one starts, which waits for it.
+  await new Promise((resolve) => owner.once('exit', resolve))
+  // Postgres is still stopping when the next one starts, which waits for it.
   const next = await start()
   expect(isAlive(pid)).toBe(false)
   expect(await query(next.url, 'select answer from remembered')).toEqual([{ answer: 42 }])
 })
 
-test('a setup that was interrupted is begun anew', async () => {
-  await mkdir(path.join(folder, 'postgres', 'base'), { recursive: true })
+test('a setup that was killed is begun anew, at whichever moment it was killed', async () => {
+  const names = async (...parts: string[]): Promise<string[]> => readdir(path.join(folder, ...parts)).catch(() => [])
+  const setup = async () => (await names()).find((name) => name.startsWith('setup-')) ?? 'none'
+  const moments = [
+    async () => (await setup()) !== 'none',
+    async () => (await names(await setup(), 'data')).includes('base'),
+    async () => (await names(await setup(), 'data', 'global')).includes('pg_control'),
+    async () => (await names()).includes('postgres'),
+  ]
+  for (const hasCome of moments) {
+    const owner = fork(OWNER, [folder], { stdio: 'ignore', execArgv: [], detached: true })
+    await expect.poll(hasCome, { interval: 2, timeout: 20_000 }).toBe(true)
+    process.kill(-(owner.pid as number), 'SIGKILL') // with its initdb, as a terminal that closes would
+    await new Promise((resolve) => owner.once('exit', resolve))
+  }
   const { url } = await start()
+  expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+  expect((await readdir(folder)).sort()).toEqual(['lock', 'postgres', 'postgres.log'])
+})
+
+test('a database is never removed, whatever else is missing', async () => {
+  const first = await start()
+  await query(first.url, 'create table remembered as select 42 as answer')
+  await first.stop()
+  const password = path.join(folder, 'postgres', 'password')
+  await rename(password, `${password}.lost`)
+  await expect(startEmbeddedPostgres({ folder })).rejects.toMatchObject({
+    code: 'embedded_postgres_failed',
+    message: expect.stringContaining('its file "password" cannot be read: put it back'),
+  })
+  await rename(`${password}.lost`, password)
+  const second = await start()
+  expect(await query(second.url, 'select answer from remembered')).toEqual([{ answer: 42 }])
+})
+
+test('of several first starts at once one wins, and the others are told', async () => {
+  const starting = [0, 1, 2].map(() => startEmbeddedPostgres({ folder }))
+  const results = await Promise.allSettled(starting)
+  const [winner, ...others] = results.filter((result) => result.status === 'fulfilled')
+  started.push(winner?.value as EmbeddedPostgres)
+  expect(others).toEqual([])
+  for (const result of results) {
+    if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'data_folder_in_use' })
+  }
+})
+
+test('a Postgres that lost owner and keeper is stopped by the next start', async () => {
+  const owner = fork(OWNER, [folder], { stdio: 'inherit', execArgv: [] })
+  const { pid } = await owned(owner)
+  const keeper = Number(/\) \S (\d+)/.exec(await readFile(`/proc/${pid}/stat`, 'utf8'))?.[1])
+  process.kill(keeper, 'SIGKILL')
+  owner.kill('SIGKILL')
+  await new Promise((resolve) => owner.once('exit', resolve))
+  expect(isAlive(pid)).toBe(true)
+  const { url } = await start()
+  expect(isAlive(pid)).toBe(false)
+  expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
+})
+
+test('it outlives its log', async () => {
+  const { url } = await start()
+  await rm(path.join(folder, 'postgres.log'))
+  await expect(query(url, 'select nonsense')).rejects.toThrow('nonsense') // is logged
   expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }])
 })
 

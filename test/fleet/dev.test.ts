@@ -4,7 +4,8 @@ import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
-import { findFreePort, isAlive } from '../../src/embedded/service.ts'
+import { isAlive } from '../../src/embedded/folder-lock.ts'
+import { findFreePort } from '../../src/embedded/service.ts'
 import { createDatabase } from '../support/database.ts'
 import { SandmanProcess } from '../support/sandman.ts'
 import { uniqueFleet } from '../support/stores.ts'
@@ -67,8 +68,23 @@ describe('sandman dev', () => {
     expect(await dev.exited).toEqual({ code: 0, signal: null })
     expect(parts.filter(isAlive)).toEqual([])
     expect(await readdir(path.join(folder, '.sandman'))).not.toContain('running.json')
-    expect(await readdir(path.join(folder, '.sandman', 'postgres'))).not.toContain('postmaster.pid')
+    expect(await readdir(path.join(folder, '.sandman', 'postgres', 'data'))).not.toContain('postmaster.pid')
   })
+
+  test.each(['Starting Postgres', 'Starting web and worker'])(
+    'stops cleanly on Ctrl-C while it says "%s"',
+    async (moment) => {
+      const dev = new SandmanProcess(['dev'], { cwd: folder, env: { PORT: '0' }, detached: true })
+      await dev.printed(moment)
+      process.kill(-(dev.child.pid as number), 'SIGINT') // as a terminal does: to the whole process group
+      expect(await dev.exited).toEqual({ code: 0, signal: null })
+      expect(dev.output).not.toContain('Ctrl-C stops it')
+      expect(dev.output).not.toContain('    at ')
+      expect(await readdir(path.join(folder, '.sandman'))).not.toContain('lock')
+      const next = start()
+      await urlOf(next)
+    },
+  )
 
   test('picks up where it was', async () => {
     const first = start()
@@ -88,7 +104,9 @@ describe('sandman dev', () => {
     await urlOf(first)
     const second = start()
     expect(await second.exited).toMatchObject({ code: 1 })
-    expect(second.output).toContain(`sandman: Another Sandman is already running on ${path.join(folder, '.sandman')}`)
+    expect(second.output).toContain(
+      `sandman: Another Sandman (process ${first.child.pid}) is already running on ${path.join(folder, '.sandman')}`,
+    )
     expect(second.output).not.toContain('    at ')
 
     const doctor = new SandmanProcess(['doctor'], { cwd: folder })
@@ -100,9 +118,9 @@ describe('sandman dev', () => {
     const dev = start()
     await urlOf(dev)
     const parts = dev.lines.filter((line) => line.event === 'process.started').map((line) => line.pid as number)
-    const [postmaster] = (await readFile(path.join(folder, '.sandman', 'postgres', 'postmaster.pid'), 'utf8')).split(
-      '\n',
-    )
+    const [postmaster] = (
+      await readFile(path.join(folder, '.sandman', 'postgres', 'data', 'postmaster.pid'), 'utf8')
+    ).split('\n')
     dev.kill('SIGKILL')
     await expect.poll(() => [...parts, Number(postmaster)].filter(isAlive), { timeout: 30_000 }).toEqual([])
   })

@@ -26,22 +26,31 @@ function writeLock(version: string): Promise<void> {
   return writeFile(path.join(project, 'package-lock.json'), JSON.stringify(lock))
 }
 
-function install(
-  node = process.execPath,
-  user: { uid?: number; gid?: number } = {},
-): Promise<{ code: number | null; output: string }> {
+type Install = Promise<{ code: number | null; output: string }> & { said(text: string): Promise<string> }
+
+function install(node = process.execPath, user: { uid?: number; gid?: number } = {}): Install {
   const child = spawn(node, [path.join(project, 'scripts/install.mjs')], {
     ...user,
     // A cache of its own, and no registry: it must not be needed.
     env: { PATH: process.env.PATH, npm_config_cache: path.join(project, 'cache'), npm_config_offline: 'true' },
   })
   let output = ''
+  const spoke = new EventTarget()
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (bytes) => {
       output += bytes
+      spoke.dispatchEvent(new Event('spoke'))
     })
   }
-  return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })))
+  const ended = new Promise<{ code: number | null; output: string }>((resolve) =>
+    child.on('close', (code) => resolve({ code, output })),
+  )
+  const said = async (text: string) => {
+    while (!output.includes(text))
+      await new Promise((resolve) => spoke.addEventListener('spoke', resolve, { once: true }))
+    return text
+  }
+  return Object.assign(ended, { said })
 }
 
 test('installs once, says so, and is silent from then on', async () => {
@@ -65,12 +74,23 @@ test('installs once when several first commands are typed at the same time', asy
   expect(await readdir(project)).not.toContain('.sandman-install-lock')
 })
 
-test('is not held up for ever by an install that was killed', async () => {
+test('is not held up by an install that was killed', async () => {
   const lock = path.join(project, '.sandman-install-lock')
-  await mkdir(lock)
+  const gone = spawn(process.execPath, ['--version'])
+  await new Promise((resolve) => gone.once('exit', resolve))
+  await writeFile(lock, String(gone.pid))
+  expect((await install()).output).toContain('Installed in')
+})
+
+test('waits for an install that lives, and gives up on one that nobody has touched for long', async () => {
+  const lock = path.join(project, '.sandman-install-lock')
+  await writeFile(lock, String(process.pid))
+  const waiting = install()
+  const first = await Promise.race([waiting, waiting.said('waiting for it')])
+  expect(first).toBe('waiting for it')
   const anHourAgo = new Date(Date.now() - 3_600_000)
   await utimes(lock, anHourAgo, anHourAgo)
-  expect((await install()).output).toContain('Installed in')
+  expect((await waiting).output).toContain('Installed in')
 })
 
 test('a failing npm fails it, with npm’s own message', async () => {

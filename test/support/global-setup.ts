@@ -1,6 +1,7 @@
 import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { Redis } from 'ioredis'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { startEmbeddedPostgres } from '../../src/embedded/postgres.ts'
@@ -33,6 +34,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('redisUrl', process.env.REDIS_URL ?? (redis?.url as string))
   project.provide('redisServer', redisServer ?? '')
   return async () => {
+    if (process.env.REDIS_URL !== undefined) await removeTestKeys(process.env.REDIS_URL)
     await Promise.all([postgres.stop(), redis?.stop()])
   }
 }
@@ -44,4 +46,13 @@ async function createTemplate(postgresUrl: string): Promise<void> {
   await client.query(`create database ${TEMPLATE_DATABASE}`)
   await client.end()
   await migrateAll({ databaseUrl: postgresUrl.replace(/[^/]+$/, TEMPLATE_DATABASE), redisUrl: undefined }, new Events())
+}
+
+/** A Redis that is not ours keeps what is not ours, and loses what is. */
+async function removeTestKeys(redisUrl: string): Promise<void> {
+  const redis = new Redis(redisUrl)
+  for await (const keys of redis.scanStream({ match: 'sandman:{test-*', count: 1_000 })) {
+    if ((keys as string[]).length > 0) await redis.unlink(keys as string[])
+  }
+  redis.disconnect()
 }

@@ -119,7 +119,29 @@ describe('what the site says when something is away', () => {
     expect(await board.json()).toMatchObject({ error_type: 'queue_unreachable', retryable: true })
     await proxy.heal()
     await expect.poll(async () => (await get('/queues')).status, { timeout: 20_000 }).toBe(200)
+    expect((await get('/queues/')).headers.get('location')).toBe('/queues')
+    await proxy.refuse()
+    const api = await get('/queues/api/queues')
+    expect(api.status).toBe(503)
+    expect(await api.json()).toMatchObject({ error_type: 'queue_unreachable', retryable: true })
   })
+})
+
+test('asking in vain again and again leaves nothing behind in the process', async () => {
+  const proxy = await startProxy(inject('redisUrl'))
+  closers.push(() => proxy.close())
+  await proxy.refuse()
+  const warnings: Error[] = []
+  const listen = (warning: Error) => warnings.push(warning)
+  process.on('warning', listen)
+  try {
+    const { get } = startSite('redis', { redisUrl: proxy.url })
+    await Promise.all(Array.from({ length: 30 }, () => get('/readyz')))
+    await new Promise(setImmediate)
+    expect(warnings).toEqual([])
+  } finally {
+    process.off('warning', listen)
+  }
 })
 
 describe('who may come in', () => {

@@ -7,7 +7,7 @@ import {
   runMigrations,
   Worker,
 } from 'bullmq'
-import pg from 'pg'
+import { describeError, SandmanError } from '../../errors.ts'
 import { closePool, openPool } from '../../pg-pool.ts'
 import { type ConnectionWatch, PRODUCE_MS, type QueueStore, qualifiedName, type StoreOptions } from './store.ts'
 
@@ -65,15 +65,22 @@ export function openPostgresStore(
 
 /** Creates or updates BullMQ's schema. Any number of processes may do so at once: BullMQ takes a lock. */
 export async function migratePostgresStore(databaseUrl: string): Promise<void> {
-  const client = new pg.Client({
+  const settings = {
     connectionString: databaseUrl,
     application_name: 'sandman migrate',
     connectionTimeoutMillis: 10_000,
-  })
-  await client.connect()
+  }
+  const pool = openPool({ ...settings, max: 1 }, () => {})
   try {
-    await runMigrations(client)
+    const client = await pool.connect()
+    await runMigrations(client).finally(() => client.release())
+  } catch (error) {
+    throw new SandmanError(
+      'database_not_migrated',
+      `The queues' schema ${DEFAULT_SCHEMA} could not be migrated: ${describeError(error)}`,
+      { cause: error },
+    )
   } finally {
-    await client.end()
+    await closePool(pool)
   }
 }

@@ -29,8 +29,6 @@ export class Producer {
         backoff: backoffOptions(definition.backoff),
         // Not the job id: BullMQ drops an add whose id is still kept from an earlier, finished job.
         deduplication: { id: definition.dedupeKey(data), keepLastIfActive: true },
-        removeOnComplete: { count: KEEP_DONE.count, age: KEEP_DONE.ageSeconds },
-        removeOnFail: { count: KEEP_FAILED.count, age: KEEP_FAILED.ageSeconds },
       })
     })
   }
@@ -71,7 +69,13 @@ export class Producer {
   #open(name: QueueName): Promise<Queue> {
     const known = this.#queues.get(name)
     if (known) return known.ready
-    const queue = this.store.queue(name, {})
+    // For every job of the queue, also one that was added by hand in Bull Board.
+    const queue = this.store.queue(name, {
+      defaultJobOptions: {
+        removeOnComplete: { count: KEEP_DONE.count, age: KEEP_DONE.ageSeconds },
+        removeOnFail: { count: KEEP_FAILED.count, age: KEEP_FAILED.ageSeconds },
+      },
+    })
     queue.on('error', (error) => this.store.report(error))
     const ready = queue.waitUntilReady().then(
       () => queue,

@@ -1,6 +1,6 @@
 import { Queue, Worker } from 'bullmq'
 import { Cluster, Redis } from 'ioredis'
-import { describeRedis, parseRedisUrl, type RedisTarget } from './redis-url.ts'
+import { describeRedis, parseRedisUrl, type RedisTarget } from '../../redis-url.ts'
 import {
   type ConnectionWatch,
   PRODUCE_MS,
@@ -19,6 +19,7 @@ export function openRedisStore(redisUrl: string, { fleet, role }: StoreOptions, 
   const client = connect(target, role)
   client.on('error', watch.lost)
   client.on('ready', watch.restored)
+  const connected = new Promise<void>((resolve) => client.once('ready', () => resolve()))
   // Every queue has its own hash tag: its keys share a slot, as BullMQ's scripts need, and the queues spread over a cluster.
   const prefix = (name: string) => `sandman:{${name}}`
   return {
@@ -32,7 +33,11 @@ export function openRedisStore(redisUrl: string, { fleet, role }: StoreOptions, 
       const qualified = qualifiedName(fleet, name)
       return new Worker(qualified, processor, { ...options, connection: client, prefix: prefix(qualified) })
     },
-    look: () => look(client),
+    async look() {
+      // A producer's client refuses commands until it is connected; the first question has to wait for that.
+      if (client.status !== 'ready') await connected
+      return look(client)
+    },
     report: watch.report,
     close: async () => client.disconnect(),
   }
@@ -72,7 +77,6 @@ function connect(target: RedisTarget, role: StoreOptions['role']): Redis | Clust
 }
 
 async function look(client: Redis | Cluster): Promise<StoreFacts> {
-  await ready(client)
   const [info, [seconds, micros]] = await Promise.all([
     client.info(),
     client.time() as unknown as Promise<[string, string]>,
@@ -84,10 +88,4 @@ async function look(client: Redis | Cluster): Promise<StoreFacts> {
     clockMs: Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000),
     evictionPolicy: policy === 'noeviction' ? undefined : policy,
   }
-}
-
-/** A producer's client refuses commands until it is connected; its first question has to wait for that. */
-async function ready(client: Redis | Cluster): Promise<void> {
-  if (client.status === 'ready') return
-  await new Promise<void>((resolve) => client.once('ready', () => resolve()))
 }

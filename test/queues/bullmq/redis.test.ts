@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { afterEach, describe, expect, inject, test } from 'vitest'
+import { afterEach, expect, inject, test } from 'vitest'
 import { consume } from '../../../src/queues/bullmq/consumer.ts'
 import { openStore } from '../../../src/queues/bullmq/open-store.ts'
 import { Producer } from '../../../src/queues/bullmq/producer.ts'
-import { describeRedis, parseRedisUrl } from '../../../src/queues/bullmq/redis-url.ts'
 import { canaryQueue } from '../../../src/queues/canary.ts'
 import { done } from '../../../src/queues/outcome.ts'
 import { RecordedEvents } from '../../support/events.ts'
@@ -78,31 +77,6 @@ test('a Redis that may evict jobs is recognised', async () => {
   expect(await producer.store.look()).toMatchObject({
     evictionPolicy: 'allkeys-lru',
     version: expect.stringMatching(/^(Redis|Valkey) \d/),
-  })
-})
-
-describe('the URL of a Redis', () => {
-  test.each([
-    ['redis://localhost', 'Redis at localhost:6379'],
-    ['redis://:secret@cache:7000/3', 'Redis at cache:7000, database 3'],
-    ['rediss://user:p%40ss@cache', 'Redis at cache:6379'],
-    ['redis://[::1]:7000', 'Redis at ::1:7000'],
-    ['redis+cluster://a:7000,b:7001', 'Redis Cluster at a:7000, b:7001'],
-    ['redis+sentinel://:secret@a,b:26380/main/2', 'Redis main behind the sentinels at a:26379, b:26380'],
-  ])('%s is %s', (url, description) => {
-    expect(describeRedis(parseRedisUrl(url))).toBe(description)
-  })
-
-  test('carries who, with which password, and whether it is encrypted', () => {
-    expect(parseRedisUrl('rediss://user:p%40ss%2F@cache:7000')).toEqual({
-      kind: 'single',
-      nodes: [{ host: 'cache', port: 7000 }],
-      tls: true,
-      username: 'user',
-      password: 'p@ss/',
-      sentinelName: undefined,
-      db: 0,
-    })
   })
 })
 

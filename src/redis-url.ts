@@ -32,6 +32,15 @@ export function parseRedisUrl(url: string): RedisTarget {
   }
 }
 
+export function isRedisUrl(url: string): boolean {
+  try {
+    parseRedisUrl(url)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** Where it points, for people: never the password. */
 export function describeRedis(target: RedisTarget): string {
   const nodes = target.nodes.map(({ host, port }) => `${host}:${port}`).join(', ')
@@ -43,5 +52,7 @@ export function describeRedis(target: RedisTarget): string {
 function parseNode(text: string, defaultPort: number): { host: string; port: number } {
   const match = /^(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(text)
   if (!match) throw new TypeError(`not a host and port: ${text}`)
-  return { host: (match[1] as string).replace(/^\[|\]$/g, ''), port: match[2] ? Number(match[2]) : defaultPort }
+  const port = match[2] ? Number(match[2]) : defaultPort
+  if (port > 65_535) throw new TypeError(`not a port: ${port}`)
+  return { host: (match[1] as string).replace(/^\[|\]$/g, ''), port }
 }

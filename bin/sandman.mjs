@@ -1,0 +1,29 @@
+#!/usr/bin/env node
+// Starts src/main.ts with a Node that can: this one, or the one that `npm install` has put into the clone.
+
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+const main = path.join(root, 'src', 'main.ts')
+const ownNode = path.join(root, 'node_modules', 'node', 'bin', 'node')
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+
+if (!existsSync(path.join(root, 'node_modules'))) {
+  stop('its dependencies are not installed yet: run npm start (or npm install) first.')
+} else if (major > 22 || (major === 22 && minor >= 18)) {
+  await import(main)
+} else if (existsSync(ownNode)) {
+  const child = spawn(ownNode, [main, ...process.argv.slice(2)], { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('exit', (code, signal) => process.exit(signal ? 1 : code))
+} else {
+  stop(`it needs Node 22.18 or newer, and this is ${process.version}.`)
+}
+
+function stop(why) {
+  process.stderr.write(`sandman: ${why}\n`)
+  process.exitCode = 1
+}
