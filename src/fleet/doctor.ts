@@ -16,6 +16,7 @@ import { findDatabase } from './running-file.ts'
 export type Finding = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
 
 const POSTGRES_MAJOR_MIN = 14
+const REDIS_VERSION_MIN = 6.2
 const SKEW_MS_MAX = 1_000
 const CANARY_MS = 5_000
 
@@ -138,7 +139,13 @@ async function examineQueue(store: QueueStore, findings: Finding[]): Promise<boo
   try {
     const askedAtMs = Date.now()
     const { version, clockMs, evictionPolicy } = await ask(store, 'The queue was not examined', () => store.look())
-    findings.push({ check: 'queue', verdict: 'ok', message: `${store.where}, ${version}` })
+    const [, major = '', minor = ''] = /^Redis (\d+)\.(\d+)/.exec(version) ?? []
+    const isOld = major !== '' && Number(`${major}.${minor}`) < REDIS_VERSION_MIN
+    findings.push({
+      check: 'queue',
+      verdict: isOld ? 'warning' : 'ok',
+      message: `${store.where}, ${version}${isOld ? `: BullMQ asks for ${REDIS_VERSION_MIN} or newer` : ''}`,
+    })
     if (evictionPolicy) {
       findings.push({
         check: 'queue memory',
