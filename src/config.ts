@@ -31,7 +31,7 @@ const port = z
 const postgresUrl = z
   .string()
   .refine(
-    (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text),
+    (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && canDecode(text),
     'must be a URL such as postgres://user@host:5432/name',
   )
 
@@ -217,6 +217,15 @@ function editDistance(a: string, b: string): number {
     previous = row
   }
   return previous[b.length] as number
+}
+
+function canDecode(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function commaList(text: string): string[] {

@@ -122,7 +122,9 @@ function loadEnvFile(): void {
 
 function secretsOf({ databaseUrl, redisUrl, tokens }: Config): string[] {
   const passwords = [databaseUrl, redisUrl].flatMap((url) => /:\/\/[^:@/]*:([^@/]+)@/.exec(url ?? '')?.[1] ?? [])
-  return [...tokens.map(({ secret }) => secret), ...passwords]
+  // As they are written, and as a library may show them. That they can be decoded has been checked with the rest.
+  const decoded = passwords.map(decodeURIComponent)
+  return [...tokens.map(({ secret }) => secret), ...passwords, ...decoded]
 }
 
 /** Straight to stderr: the console belongs to the log. */

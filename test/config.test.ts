@@ -60,6 +60,7 @@ describe('the configuration', () => {
 
   test.each([
     ['DATABASE_URL', 'postgres://u:p@h:99999/x'],
+    ['DATABASE_URL', 'postgres://u:p%zz@h/x'],
     ['REDIS_URL', 'redis://h:notaport'],
     ['REDIS_URL', 'redis://:p%zz@h'],
     ['REDIS_URL', 'redis://h:99999'],

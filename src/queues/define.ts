@@ -39,8 +39,6 @@ export function parsePayload<Payload>(queue: QueueDefinition<Payload>, data: unk
   throw new SandmanError(
     'payload_invalid',
     `A job of queue ${queue.name} cannot be read: ${z.prettifyError(parsed.error)}`,
-    {
-      details: { queue: queue.name },
-    },
+    { details: { queue: queue.name } },
   )
 }

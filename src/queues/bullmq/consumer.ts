@@ -47,19 +47,19 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
   // Three parameters: BullMQ hands out a signal only to a processor that takes it.
   async function work(job: Job, token: string | undefined, lost: AbortSignal | undefined): Promise<Outcome> {
     const attempt = job.attemptsMade + 1
-    const ids = queue.payload.safeParse(job.data).data
+    const { payload, unreadable } = read(job.data)
     // A payload is ids only, so it belongs on every line of its job; what cannot be read may be anything.
-    const fields = { ...(ids as object | undefined), queue: queue.name, jobId: job.id, attempt }
+    const fields = { ...(payload as object | undefined), queue: queue.name, jobId: job.id, attempt }
     return withLogFields(fields, async () => {
       const startedAt = performance.now()
       const durationMs = () => Math.round(performance.now() - startedAt)
       try {
-        const payload = parsePayload(queue, job.data)
+        if (unreadable) throw unreadable
         // A fetch that was under way when the worker was told to stop may still bring a job.
         interruption.signal.throwIfAborted()
         events.emit('job.started')
         const signal = lost ? AbortSignal.any([lost, interruption.signal]) : interruption.signal
-        const working = handler(payload, { signal, attempt, isLastAttempt: attempt >= queue.attemptsMax })
+        const working = handler(payload as Payload, { signal, attempt, isLastAttempt: attempt >= queue.attemptsMax })
         const outcome = await unlessAborted(working, interruption.signal)
         if (outcome.kind === 'snoozed') {
           await job.moveToDelayed(Date.now() + outcome.delayMs, token)
@@ -83,6 +83,14 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         throw isFinal ? new UnrecoverableError(describeError(error)) : error
       }
     })
+  }
+
+  function read(data: unknown): { payload?: Payload; unreadable?: unknown } {
+    try {
+      return { payload: parsePayload(queue, data) }
+    } catch (unreadable) {
+      return { unreadable }
+    }
   }
 
   /** Costs no attempt: nobody failed. */
