@@ -10,11 +10,11 @@ import { VERSION } from './version.ts'
 
 const HELP = `sandman <command>
 
-  dev                  everything on this machine: Postgres if there is none, web and worker
-  web                  serve the API, the console and Bull Board
-  worker [--queues a,b] take jobs from the queues
-  migrate              bring the database up to date
-  doctor [--json]      check the configuration against the real services
+  dev                    everything on this machine: Postgres if there is none, web and worker
+  web                    serve the API, the console and Bull Board
+  worker [--queues a,b]  take jobs from the queues
+  migrate                bring the database up to date
+  doctor [--json]        check the configuration against the real services
 
   --help, --version
 

@@ -1,12 +1,16 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findFreePort } from '../src/embedded/service.ts'
 import { createDatabase, type TestDatabase } from './support/database.ts'
 import { startPrivateRedis } from './support/redis.ts'
 import { SandmanProcess } from './support/sandman.ts'
+
+const execute = promisify(execFile)
 
 let folder: string
 beforeEach(async () => {
@@ -62,6 +66,25 @@ describe('the command line', () => {
       /^sandman: Postgres at 127.0.0.1:1\/x cannot be used: connect ECONNREFUSED.*Check DATABASE_URL/,
     )
     expect(output).not.toContain('swordfish')
+  })
+})
+
+describe('bin/sandman.mjs', () => {
+  const start = (launcher: string) => execute(process.execPath, [launcher, '--version'])
+
+  test('starts the command line', async () => {
+    expect(await start(path.resolve(import.meta.dirname, '../bin/sandman.mjs'))).toMatchObject({
+      stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    })
+  })
+
+  test('says what to do in a clone where nothing is installed', async () => {
+    const launcher = path.join(folder, 'bin', 'sandman.mjs')
+    await cp(path.resolve(import.meta.dirname, '../bin/sandman.mjs'), launcher)
+    await expect(start(launcher)).rejects.toMatchObject({
+      code: 1,
+      stderr: 'sandman: its dependencies are not installed yet: run npm start (or npm install) first.\n',
+    })
   })
 })
 

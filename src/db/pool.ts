@@ -8,8 +8,8 @@ import { type Database, SCHEMA } from './schema.ts'
 export type Db = Kysely<Database>
 
 /** Bounds of every statement. A database that hangs costs these, and never a process. */
-export const CONNECT_MS = 5_000
-export const STATEMENT_MS = 30_000
+const CONNECT_MS = 5_000
+const STATEMENT_MS = 30_000
 const DEAD_CLIENT_MS = 1_000
 
 export type DbOptions = { databaseUrl: string; applicationName: string; events: Events; connectionsMax?: number }

@@ -1,4 +1,4 @@
-import type { ColumnType, Insertable, Selectable } from 'kysely'
+import type { ColumnType, Selectable } from 'kysely'
 
 /** Never written by the code: the database fills it in. */
 type SetByDatabase<T> = ColumnType<T, never, never>
@@ -16,7 +16,6 @@ export type CanariesTable = {
 }
 
 export type CanaryRow = Selectable<CanariesTable>
-export type NewCanary = Insertable<CanariesTable>
 
 /** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {

@@ -59,7 +59,7 @@ service.on('error', (error) => {
 })
 service.on('close', (code) => ended(code))
 process.on('disconnect', stop)
-process.on('message', stop)
+if (!process.connected) stop() // the owner was gone before anybody listened
 // Whoever wants to end the service tells the owner, or the service itself.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 

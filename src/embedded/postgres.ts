@@ -115,10 +115,9 @@ type Cluster = { folder: string; home: string; runner: Runner; binaries: Binarie
  * it is complete, so that what is in its place is never half made, and is never ours to remove.
  */
 async function findOrCreate(cluster: Cluster): Promise<string> {
-  const exists = await stat(cluster.home).then(
-    () => true,
-    () => false,
-  )
+  const exists = await stat(cluster.home).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error // cannot be seen is not the same as not there
+  })
   if (!exists) await create(cluster)
   return readFile(path.join(cluster.home, 'password'), 'utf8').catch((error: unknown) => {
     throw new SandmanError(
@@ -197,10 +196,19 @@ async function endOrphan(pid: number, data: string): Promise<void> {
   let told = false
   while (isAlive(pid) && Date.now() - startedAt < ORPHAN_STOP_MS) {
     if (!told && Date.now() - startedAt > PREDECESSOR_MS) {
-      process.kill(pid, 'SIGINT')
       told = true
+      try {
+        process.kill(pid, 'SIGINT')
+      } catch {} // has ended meanwhile, which the loop will see
     }
     await sleep(100)
+  }
+  if (isAlive(pid)) {
+    throw new SandmanError(
+      'embedded_postgres_failed',
+      `A Postgres without an owner (process ${pid}) runs on ${data} and does not stop: end it, and start again.`,
+      { details: { pid } },
+    )
   }
 }
 

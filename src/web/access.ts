@@ -75,9 +75,14 @@ function matchingScope(known: { scope: Scope; hash: Buffer }[], hash: Buffer): S
   return scope
 }
 
+/** A request that only reads. */
+export function isReading(c: Context): boolean {
+  return c.req.method === 'GET' || c.req.method === 'HEAD'
+}
+
 /** A browser says where a request that changes something comes from; other clients say nothing, and carry a token on purpose. */
 function isCrossSite(c: Context): boolean {
-  if (c.req.method === 'GET' || c.req.method === 'HEAD') return false
+  if (isReading(c)) return false
   const site = c.req.header('sec-fetch-site')
   if (site !== undefined) return site !== 'same-origin' && site !== 'none'
   const origin = c.req.header('origin')

@@ -6,7 +6,7 @@ import { isSandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import type { Producer } from '../queues/bullmq/producer.ts'
 import { VERSION } from '../version.ts'
-import { type AccessVariables, grantAccess, needs } from './access.ts'
+import { type AccessVariables, grantAccess, isReading, needs } from './access.ts'
 import { bullBoard } from './board.ts'
 import { checkReadiness } from './health.ts'
 import { homePage } from './home.ts'
@@ -42,7 +42,7 @@ export function createApp({ db, producer, fleet, tokens, events }: AppDeps): Hon
       links: { health: '/healthz', readiness: '/readyz', queues: '/queues', console: '/' },
     }),
   )
-  app.use('/queues/*', (c, next) => needs(c.req.method === 'GET' ? 'read' : 'operate')(c, next))
+  app.use('/queues/*', (c, next) => needs(isReading(c) ? 'read' : 'operate')(c, next))
   app.get('/queues/', (c) => c.redirect('/queues'))
   app.route('/queues', bullBoard('/queues', producer))
 

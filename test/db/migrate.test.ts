@@ -86,6 +86,20 @@ test('who owns the schema may migrate it without the right to make schemas', asy
   }
 })
 
+test('a database that says no has been reached, and says why', async () => {
+  const { url, pool } = await create({ migrated: false })
+  const role = `guest_${randomBytes(4).toString('hex')}`
+  await pool.query(`create role ${role} login password 'guest'`)
+  try {
+    await expect(migrate(url.replace(/\/\/.*@/, `//${role}:guest@`))).rejects.toMatchObject({
+      code: 'database_not_migrated',
+      message: expect.stringContaining('permission denied'),
+    })
+  } finally {
+    await pool.query(`drop role ${role}`)
+  }
+})
+
 test('docs/schema.txt shows the schema as it is', async () => {
   const { url } = await create()
   const picture = `The schema that the migrations make. Printed by the tests: npm test -- -u\n${await drawSchema(url)}`

@@ -81,6 +81,7 @@ describeStores('the site', (kind) => {
     const empty = (token: string) =>
       get(`/queues/api/queues/${queues[0]?.name}/empty`, { method: 'PUT', ...bearer(token) })
     expect((await empty(secret.reader)).status).toBe(403)
+    expect((await get('/queues', { method: 'HEAD', ...bearer(secret.reader) })).status).toBe(200)
     expect((await producer.counts()).canary.waiting).toBe(1)
     expect((await empty(secret.operator)).status).toBe(200)
     expect((await producer.counts()).canary.waiting).toBe(0)

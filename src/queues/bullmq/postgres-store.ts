@@ -40,7 +40,6 @@ export function openPostgresStore(
   pool.on('connect', watch.restored)
   const connection = pool as unknown as PgPool
   return {
-    kind: 'postgres',
     where: 'the queues in Postgres',
     queue: (name, options) =>
       new Queue(qualifiedName(fleet, name), { ...options, connection }, createPostgresBackend) as unknown as Queue,

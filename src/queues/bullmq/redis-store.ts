@@ -23,7 +23,6 @@ export function openRedisStore(redisUrl: string, { fleet, role }: StoreOptions, 
   // Every queue has its own hash tag: its keys share a slot, as BullMQ's scripts need, and the queues spread over a cluster.
   const prefix = (name: string) => `sandman:{${name}}`
   return {
-    kind: 'redis',
     where: describeRedis(target),
     queue(name, options) {
       const qualified = qualifiedName(fleet, name)

@@ -15,7 +15,6 @@ export type StoreFacts = {
 
 /** Where the jobs are kept, as BullMQ sees it. The one door to Redis and to BullMQ on Postgres. */
 export type QueueStore = {
-  kind: 'redis' | 'postgres'
   /** For people; without secrets. */
   where: string
   queue(name: QueueName, options: Omit<QueueOptions, 'connection' | 'prefix'>): Queue
