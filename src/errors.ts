@@ -8,9 +8,11 @@ export const ERROR_CODES = [
   'deadline_exceeded',
   'embedded_postgres_failed',
   'embedded_postgres_missing',
+  'idempotency_key_reused',
   'payload_invalid',
   'port_taken',
   'queue_unreachable',
+  'sandbox_not_found',
 ] as const
 
 export type ErrorCode = (typeof ERROR_CODES)[number]

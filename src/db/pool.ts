@@ -1,8 +1,9 @@
 import { Kysely, PostgresDialect } from 'kysely'
-import type pg from 'pg'
+import pg from 'pg'
 import { describeError, SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { closePool, openPool } from '../pg-pool.ts'
+import { PreparingClient } from './prepared.ts'
 import { type Database, SCHEMA } from './schema.ts'
 
 export type Db = Kysely<Database>
@@ -27,6 +28,8 @@ export function openDb({ databaseUrl, applicationName, events, connectionsMax = 
       // The server's own timeout does not help when the server cannot be heard any more.
       query_timeout: STATEMENT_MS + 5_000,
       idle_in_transaction_session_timeout: STATEMENT_MS,
+      Client: PreparingClient,
+      types: { getTypeParser },
       // Otherwise the statement of a killed worker that waits for a lock would still be carried out, whenever it gets it.
       options: `-c client_connection_check_interval=${DEAD_CLIENT_MS}`,
     },
@@ -35,6 +38,10 @@ export function openDb({ databaseUrl, applicationName, events, connectionsMax = 
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }).withSchema(SCHEMA)
   return { db, pool, close: () => closePool(pool) }
 }
+
+/** Counts and sizes are numbers here as they are in JSON, and none of ours comes near what a number cannot hold. */
+const getTypeParser = ((oid: number, format?: 'text') =>
+  oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser
 
 /** A URL for people: where it points, without who and with which password. */
 export function describeDatabase(databaseUrl: string): string {

@@ -1,4 +1,7 @@
 import type { ColumnType, Selectable } from 'kysely'
+import type { Failure } from '../sandbox/failures.ts'
+import type { Kind, Options, WrittenVerdict } from '../sandbox/judge.ts'
+import type { GoneReason, MoveName, SettledState, State } from '../sandbox/states.ts'
 
 /** Never written by the code: the database fills it in. */
 type SetByDatabase<T> = ColumnType<T, never, never>
@@ -17,9 +20,143 @@ export type CanariesTable = {
 
 export type CanaryRow = Selectable<CanariesTable>
 
+/** Read with kysely; written only by the statements of request, take, settle and their like, which keep the rules. */
+type ReadOnly<Row> = { [Column in keyof Row]: ColumnType<Row[Column], never, never> }
+
+export type SandboxRow = {
+  id: string
+  fleet: string
+  backend: string
+  /** What its backend could do when it was made: what is asked of it is judged by this. */
+  can_pause: boolean
+  can_snapshot: boolean
+  spec: Record<string, unknown>
+  metadata: Record<string, unknown>
+  agent_thread_id: string | null
+  state: State
+  state_changed_at: Date
+  gone_reason: GoneReason | null
+  gone_at: Date | null
+  provider_ref: string | null
+  incarnation: string | null
+  preview_url: string | null
+  /** What it can be resumed from. A ready one of this sandbox, or the database refuses it. */
+  checkpoint_id: string | null
+  /** The number of the latest attempt. A write that carries an older one changes nothing. */
+  fence: number
+  /** The operation at work on it. An active one of this sandbox, or the database refuses it. */
+  operation_id: string | null
+  /** How many operations wait behind it. */
+  waiting: number
+  /** The last of the line, and what it asks for: who asks for the same joins it. */
+  tail_id: string | null
+  tail_fingerprint: string | null
+  /** When the queue is rung again for its operation, if nobody has settled it by then. */
+  ring_at: Date | null
+  idle_ttl_ms: number | null
+  hard_ttl_ms: number | null
+  retention_ms: number | null
+  created_at: Date
+  last_active_at: Date
+  expires_at: Date | null
+}
+
+export const OPERATION_STATUSES = ['waiting', 'active', 'succeeded', 'failed', 'refused'] as const
+export type OperationStatus = (typeof OPERATION_STATUSES)[number]
+export type OperationOutcome = 'done' | 'already_done' | 'respawned'
+
+export type OperationRow = {
+  id: string
+  sandbox_id: string
+  kind: Kind
+  options: Options
+  fingerprint: string
+  /** The fingerprint of the one ahead of it in the line when it came. */
+  behind: string | null
+  place: number
+  /** While it waits: what it will be told in whichever state its turn finds the sandbox. */
+  judgement: Record<SettledState, WrittenVerdict> | null
+  status: OperationStatus
+  outcome: OperationOutcome | null
+  error: Failure | null
+  checkpoint_id: string | null
+  attempt: number
+  fence: number | null
+  taken_at: Date | null
+  taken_by: string | null
+  created_at: Date
+  started_at: Date | null
+  settled_at: Date | null
+}
+
+export type CheckpointRow = {
+  id: string
+  sandbox_id: string
+  kind: 'pause' | 'snapshot'
+  status: 'ready' | 'missing' | 'deleted'
+  provider_ref: string
+  name: string | null
+  size_bytes: number | null
+  created_at: Date
+  verified_at: Date | null
+}
+
+export const EXECUTION_REASONS = [
+  'completed',
+  'error',
+  'oom_killed',
+  'signal',
+  'agent_restarted',
+  'instance_lost',
+  'stream_lost',
+  'deadline_exceeded',
+  'cancelled',
+] as const
+export type ExecutionReason = (typeof EXECUTION_REASONS)[number]
+
+export type ExecutionRow = {
+  id: string
+  sandbox_id: string
+  incarnation: string | null
+  command: string[] | null
+  status: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
+  reason: ExecutionReason | null
+  exit_code: number | null
+  message: string | null
+  breaks: number
+  output_bytes: number
+  created_at: Date
+  started_at: Date | null
+  ended_at: Date | null
+  hard_deadline_at: Date | null
+}
+
+export type EventRow = {
+  id: number
+  sandbox_id: string
+  at: Date
+  type: MoveName | 'execution_queued' | 'execution_started' | 'execution_ended'
+  from_state: State | null
+  to_state: State | null
+  operation_id: string | null
+  execution_id: string | null
+  fence: number | null
+  detail: Record<string, unknown>
+}
+
+export type IdempotencyKeyRow = { fleet: string; key: string; operation_id: string; created_at: Date }
+
 /** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {
   canaries: CanariesTable
+  sandboxes: ReadOnly<SandboxRow>
+  operations: ReadOnly<OperationRow>
+  checkpoints: ReadOnly<CheckpointRow>
+  executions: ReadOnly<ExecutionRow>
+  events: ReadOnly<EventRow>
+  idempotency_keys: ReadOnly<IdempotencyKeyRow>
 }
 
 export const SCHEMA = 'sandman'
+
+export const ID_PREFIXES = { sandbox: 'sbx', operation: 'op', checkpoint: 'ckpt', execution: 'exe' } as const

@@ -20,7 +20,10 @@ const SCHEMA_AS_LINES = `
     select name, 0 as part, 0 as position, format(E'\\ntable %s', name) as line from relations
     union all
     select r.name, 1, a.attnum, format('  %s %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
-           case when a.attnotnull then ' not null' else '' end, ' default ' || pg_get_expr(d.adbin, d.adrelid))
+           case when a.attnotnull then ' not null' else '' end,
+           case when a.attidentity <> '' then ' identity'
+                when a.attgenerated <> '' then ' generated ' || pg_get_expr(d.adbin, d.adrelid)
+                else ' default ' || pg_get_expr(d.adbin, d.adrelid) end)
     from relations r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
     union all

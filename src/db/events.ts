@@ -1,0 +1,26 @@
+import { sql } from 'kysely'
+import type { Db } from './pool.ts'
+import type { EventRow } from './schema.ts'
+
+/** A sandbox's history, in the order in which it happened. */
+export async function listEvents(db: Db, sandboxId: string): Promise<EventRow[]> {
+  return db.selectFrom('events').selectAll().where('sandbox_id', '=', sandboxId).orderBy('id').execute()
+}
+
+/**
+ * Forgets events from before `before`, at most `max` of them, and says how many. The last state change of a sandbox is kept
+ * for ever: what is true now can always be explained.
+ */
+export async function pruneEvents(db: Db, { before, max }: { before: Date; max: number }): Promise<number> {
+  return db.transaction().execute(async (transaction) => {
+    await sql`set local sandman.pruning = 'on'`.execute(transaction)
+    const { numAffectedRows } = await sql`
+      delete from sandman.events where id in (
+        select id from sandman.events as old
+        where at < ${before} and exists (
+          select from sandman.events as later
+          where later.sandbox_id = old.sandbox_id and later.id > old.id and later.to_state is not null)
+        order by at limit ${max})`.execute(transaction)
+    return Number(numAffectedRows ?? 0)
+  })
+}

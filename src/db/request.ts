@@ -1,0 +1,215 @@
+import { type RawBuilder, sql } from 'kysely'
+import pg from 'pg'
+import type { Clock } from '../clock.ts'
+import { SandmanError } from '../errors.ts'
+import { judgementOf, type Kind, LINE_MAX, type Options, type Verdict } from '../sandbox/judge.ts'
+import { dbIn, UNHEARD_MS } from './bell-times.ts'
+import { fromJson } from './json-row.ts'
+import { dbNow } from './now.ts'
+import { findOperation } from './operations.ts'
+import type { Db } from './pool.ts'
+import { ID_PREFIXES, type OperationRow, type SandboxRow } from './schema.ts'
+
+/** What became of a request. `repeated`: its idempotency key has been seen before, and this is what it named. */
+export type Answer = Verdict['answer'] | 'repeated'
+
+export type Requested = { answer: Answer; operation: OperationRow; sandbox: SandboxRow }
+
+export type SandboxRequest = {
+  fleet: string
+  sandboxId: string
+  kind: Kind
+  options?: Options
+  idempotencyKey?: string | undefined
+  clock: Clock
+}
+
+export type SpawnRequest = {
+  fleet: string
+  backend: string
+  canPause: boolean
+  canSnapshot: boolean
+  spec?: Options
+  metadata?: Record<string, unknown>
+  agentThreadId?: string | undefined
+  idempotencyKey?: string | undefined
+  clock: Clock
+}
+
+/**
+ * Asks something of a sandbox: locks it, judges, and writes down what came of it, in one statement and so in one transaction.
+ * Whoever calls this rings the queue afterwards when the answer is `work`.
+ *
+ * The statement decides nothing: it picks from the judgement that was made beforehand, by what it finds under the lock. It
+ * may have waited for that lock, and then sees of other tables what was there before it waited; so all that it has to know
+ * of the line stands in the sandbox's own row.
+ */
+export async function request(db: Db, asked: SandboxRequest): Promise<Requested> {
+  const { fleet, sandboxId, kind, options = {}, clock } = asked
+  const judgement = JSON.stringify(judgementOf({ kind, options }, sandboxId))
+  const now = dbNow(clock)
+  const statement = sql<Found>`
+    /* request */ with ${known(asked)}, sandbox as (
+      select * from sandman.sandboxes
+      where id = ${sandboxId} and fleet = ${fleet} and not exists (select from known)
+      for update
+    ), found as (
+      select *, ${judgement}::jsonb as judgement,
+        case ${kind}::text when 'pause' then can_pause when 'snapshot' then can_snapshot else true end as able,
+        case when tail_fingerprint = md5(${kind}::text || ' ' || ${json(options)}::text) then 'behind_equal'
+             when waiting >= ${LINE_MAX} then 'line_full'
+             else 'behind_other' end as place
+      from sandbox
+    ), judged as (
+      select *, judgement -> 'resting' -> (case when able then 'able' else 'unable' end) as resting
+      from found
+    ), answered as (
+      select *, verdict ->> 'answer' as answer
+      from judged, lateral (select case when operation_id is null
+        then resting -> state else judgement -> 'in_flight' -> state -> place end as verdict)
+    ), operation as (
+      insert into sandman.operations
+        (id, sandbox_id, kind, options, behind, judgement, status, outcome, error, checkpoint_id,
+         created_at, started_at, settled_at)
+      select sandman.make_id(${ID_PREFIXES.operation}, ${now}), id, ${kind}, ${json(options)},
+        case answer when 'wait' then tail_fingerprint end,
+        case answer when 'wait' then resting end,
+        case answer when 'work' then 'active' when 'wait' then 'waiting' when 'already_done' then 'succeeded' else 'refused' end,
+        case answer when 'already_done' then 'already_done' end,
+        verdict -> 'error',
+        case answer when 'already_done' then checkpoint_id end,
+        ${now}, case answer when 'work' then ${now} end, case when answer in ('already_done', 'refused') then ${now} end
+      from answered where answer <> 'join'
+      returning *
+    ), moved as (
+      update sandman.sandboxes set
+        state            = coalesce(verdict ->> 'state', sandboxes.state),
+        state_changed_at = case answer when 'work' then ${now} else sandboxes.state_changed_at end,
+        operation_id     = case answer when 'work' then operation.id else sandboxes.operation_id end,
+        ring_at          = case answer when 'work' then ${dbIn(clock, UNHEARD_MS)} else sandboxes.ring_at end,
+        waiting          = sandboxes.waiting + case answer when 'wait' then 1 else 0 end,
+        tail_id          = operation.id,
+        tail_fingerprint = operation.fingerprint,
+        -- A respawn begins a new life: nothing of the old one is left but its history.
+        gone_reason      = null,
+        gone_at          = null,
+        provider_ref     = case sandboxes.state when 'gone' then null else sandboxes.provider_ref end,
+        incarnation      = case sandboxes.state when 'gone' then null else sandboxes.incarnation end,
+        agent_thread_id  = case sandboxes.state when 'gone' then null else sandboxes.agent_thread_id end
+      from answered, operation
+      where sandboxes.id = answered.id and answer in ('work', 'wait')
+      returning sandboxes.*
+    ), told as (
+      insert into sandman.events (sandbox_id, at, type, from_state, to_state, operation_id, fence)
+      select answered.id, ${now}, verdict ->> 'move', state, verdict ->> 'state', operation.id, answered.fence
+      from answered, operation where answer = 'work'
+    ), ${named(asked, sql`select coalesce((select id from operation), tail_id) as id from answered`)}
+    select answer, coalesce(to_jsonb(operation), to_jsonb(joined)) as operation, tail_id as joined_id,
+      coalesce((select to_jsonb(moved) from moved), (select to_jsonb(sandbox) from sandbox)) as sandbox, true as same
+    from answered left join operation on true
+      left join sandman.operations as joined on answer = 'join' and joined.id = tail_id
+    union all
+    ${repeated(sql`operations.sandbox_id = ${sandboxId} and operations.kind = ${kind} and operations.options = ${json(options)}`)}`
+  const found = await runOnce(db, statement, asked.idempotencyKey)
+  if (!found) {
+    throw new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
+      details: { sandboxId, fleet },
+    })
+  }
+  return read(db, found, asked)
+}
+
+/** Makes a sandbox and the operation that brings it to life, in one statement. */
+export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Requested> {
+  const { fleet, backend, canPause, canSnapshot, spec = {}, metadata = {}, agentThreadId = null, clock } = asked
+  const now = dbNow(clock)
+  const statement = sql<Found>`
+    /* request_spawn */ with ${known(asked)}, ids as materialized (
+      select sandman.make_id(${ID_PREFIXES.sandbox}, ${now}) as sandbox_id,
+             sandman.make_id(${ID_PREFIXES.operation}, ${now}) as operation_id
+      where not exists (select from known)
+    ), operation as (
+      insert into sandman.operations (id, sandbox_id, kind, options, status, created_at, started_at)
+      select operation_id, sandbox_id, 'spawn', ${json(spec)}, 'active', ${now}, ${now} from ids
+      returning *
+    ), sandbox as (
+      insert into sandman.sandboxes
+        (id, fleet, backend, can_pause, can_snapshot, spec, metadata, agent_thread_id, state, state_changed_at,
+         operation_id, tail_id, tail_fingerprint, ring_at, created_at, last_active_at)
+      select sandbox_id, ${fleet}, ${backend}, ${canPause}, ${canSnapshot}, ${json(spec)}, ${json(metadata)}, ${agentThreadId},
+        'provisioning', ${now}, id, id, fingerprint, ${dbIn(clock, UNHEARD_MS)}, ${now}, ${now}
+      from operation
+      returning *
+    ), told as (
+      insert into sandman.events (sandbox_id, at, type, to_state, operation_id, fence)
+      select id, ${now}, 'spawn_began', state, operation_id, fence from sandbox
+    ), ${named(asked, sql`select id from operation`)}
+    select 'work' as answer, to_jsonb(operation) as operation, null as joined_id, to_jsonb(sandbox) as sandbox, true as same
+    from operation, sandbox
+    union all
+    ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}`)}`
+  const found = await runOnce(db, statement, asked.idempotencyKey)
+  return read(db, found as Found, asked)
+}
+
+type Found = {
+  answer: Answer
+  operation: Record<string, unknown> | null
+  joined_id: string | null
+  sandbox: Record<string, unknown>
+  same: boolean
+}
+
+type Keyed = { fleet: string; idempotencyKey?: string | undefined; clock: Clock }
+
+function known({ fleet, idempotencyKey = null as never }: Keyed): RawBuilder<unknown> {
+  return sql`known as (
+      select operation_id from sandman.idempotency_keys where fleet = ${fleet} and key = ${idempotencyKey}
+    )`
+}
+
+/** Ties the caller's key to the operation: its own, or the one it joined. */
+function named({ fleet, idempotencyKey, clock }: Keyed, operation: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`named as (
+      insert into sandman.idempotency_keys (fleet, key, operation_id, created_at)
+      select ${fleet}, ${idempotencyKey ?? null}::text, named.id, ${dbNow(clock)} from (${operation}) as named
+      where ${idempotencyKey !== undefined}
+    )`
+}
+
+function repeated(same: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`select 'repeated', to_jsonb(operations), null, to_jsonb(sandboxes), ${same}
+    from known
+    join sandman.operations on operations.id = known.operation_id
+    join sandman.sandboxes on sandboxes.id = operations.sandbox_id`
+}
+
+/** Two requests with one new key at the same time: one is written, and the other, asked again, finds it. */
+async function runOnce(db: Db, statement: RawBuilder<Found>, key: string | undefined): Promise<Found | undefined> {
+  try {
+    return (await statement.execute(db)).rows[0]
+  } catch (error) {
+    const keyIsTaken = error instanceof pg.DatabaseError && error.constraint === 'idempotency_keys_pkey'
+    if (key === undefined || !keyIsTaken) throw error
+    return (await statement.execute(db)).rows[0]
+  }
+}
+
+async function read(db: Db, found: Found, { fleet, idempotencyKey: key }: Keyed): Promise<Requested> {
+  if (!found.same) {
+    throw new SandmanError(
+      'idempotency_key_reused',
+      `The idempotency key ${key} has already named another request (${String(found.operation?.id)}): use a new key for a new request.`,
+      { details: { key, operationId: found.operation?.id } },
+    )
+  }
+  // One that was joined the moment it was written is not seen yet by the statement that joined it.
+  const operation = found.operation
+    ? fromJson<OperationRow>(found.operation)
+    : ((await findOperation(db, { fleet, id: found.joined_id as string })) as OperationRow)
+  return { answer: found.answer, operation, sandbox: fromJson<SandboxRow>(found.sandbox) }
+}
+
+function json(value: unknown): RawBuilder<unknown> {
+  return sql`${JSON.stringify(value)}::jsonb`
+}

@@ -1,0 +1,197 @@
+import { sql } from 'kysely'
+import type { Clock } from '../clock.ts'
+import type { Failure } from '../sandbox/failures.ts'
+import type { Kind } from '../sandbox/judge.ts'
+import { type GoneReason, movesInto } from '../sandbox/states.ts'
+import { dbIn, UNHEARD_MS } from './bell-times.ts'
+import { fromJson } from './json-row.ts'
+import { dbNow } from './now.ts'
+import type { Db } from './pool.ts'
+import { type CheckpointRow, ID_PREFIXES, type OperationOutcome, type OperationRow, type SandboxRow } from './schema.ts'
+import type { Attempt } from './take.ts'
+
+/** A checkpoint that the provider was seen to have. */
+export type SeenCheckpoint = {
+  kind: CheckpointRow['kind']
+  providerRef: string
+  name?: string | undefined
+  sizeBytes?: number | undefined
+}
+
+/** What is true of the sandbox at its provider now that the operation has ended. What is left out stays as it was. */
+export type Rest =
+  | { state: 'running'; providerRef?: string; incarnation?: string; previewUrl?: string; snapshot?: SeenCheckpoint }
+  /** Without a checkpoint it keeps the one it has; a sandbox that has none cannot be stored as suspended. */
+  | { state: 'suspended'; checkpoint?: SeenCheckpoint }
+  | { state: 'gone'; reason: GoneReason }
+
+export type Ending = {
+  rest: Rest
+  /** What became of checkpoints: of the one it was suspended with, or of every one it had. */
+  checkpoints?: { which: 'own' | 'all'; are: 'missing' | 'deleted' }
+  /** What was seen at the provider, for whoever asks why. */
+  evidence?: Record<string, unknown>
+} & ({ status: 'succeeded'; outcome: OperationOutcome } | { status: 'failed' | 'refused'; error: Failure })
+
+export type Settled = {
+  settled: true
+  operation: OperationRow
+  sandbox: SandboxRow
+  /** Whose turn it is now: the caller rings for it. */
+  next: { operationId: string; kind: Kind } | undefined
+  /** Those that had waited and got their answer without any work. */
+  answered: string[]
+}
+
+/** A newer attempt, or the end, has overtaken this one: nothing was changed. */
+export type Stale = { settled: false }
+
+/**
+ * Ends an operation: its outcome, the sandbox's state, the checkpoint, the event, and whoever is next in line, in one
+ * statement and so in one transaction. The sandbox rests in `rest` only in history if somebody waits with work for it.
+ *
+ * The statement may wait for the sandbox's lock while a request joins the line, and would then not see that request. It
+ * notices by the count in the sandbox's row, changes nothing, and is run again: at most once for each that may stand there.
+ */
+export async function settle(
+  db: Db,
+  { attempt, ending, clock }: { attempt: Attempt; ending: Ending; clock: Clock },
+): Promise<Settled | Stale> {
+  for (let tries = 0; tries <= TRIES_MAX; tries++) {
+    const result = await settleOnce(db, attempt, ending, clock)
+    if (result.was === null) return { settled: false }
+    if (result.move === null) throw new Error(`no move leads from ${result.was} to ${ending.rest.state}`)
+    if (result.sandbox === null || result.operation === null) continue
+    return {
+      settled: true,
+      operation: fromJson<OperationRow>(result.operation),
+      sandbox: fromJson<SandboxRow>(result.sandbox),
+      next: result.next ?? undefined,
+      answered: result.answered,
+    }
+  }
+  throw new Error(`${attempt.operationId} was not settled: its line grew ${TRIES_MAX} times while it tried`)
+}
+
+/** A line that grows on every try is longer than any line can be. */
+const TRIES_MAX = 20
+
+type Result = {
+  was: string | null
+  move: string | null
+  operation: Record<string, unknown> | null
+  sandbox: Record<string, unknown> | null
+  next: { operationId: string; kind: Kind } | null
+  answered: string[]
+}
+
+async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock): Promise<Result> {
+  const now = dbNow(clock)
+  const { rest } = ending
+  const running = rest.state === 'running' ? rest : undefined
+  const seen = rest.state === 'suspended' ? rest.checkpoint : running?.snapshot
+  const outcome = ending.status === 'succeeded' ? ending.outcome : null
+  const error = ending.status === 'succeeded' ? null : JSON.stringify(ending.error)
+  const reason = rest.state === 'gone' ? rest.reason : null
+  const detail = { status: ending.status, outcome, reason, evidence: ending.evidence }
+
+  const { rows } = await sql<Result>`
+    /* settle */ with sandbox as (
+      select *, ${JSON.stringify(movesInto(rest.state))}::jsonb ->> state as move from sandman.sandboxes
+      where operation_id = ${attempt.operationId} and fence = ${attempt.fence} and fleet = ${attempt.fleet}
+      for update
+    ), line as (
+      select operations.id, operations.kind, place, operations.judgement -> ${rest.state}::text as verdict
+      from sandbox join sandman.operations on operations.sandbox_id = sandbox.id and operations.status = 'waiting'
+    ), current as (
+      select * from sandbox where move is not null and waiting = (select count(*) from line)
+    ), next as (
+      select line.* from line, current where verdict ->> 'answer' = 'work' order by place limit 1
+    ), answered as (
+      select line.* from line, current where not exists (select from next where next.place <= line.place)
+    ), checkpoint as (
+      insert into sandman.checkpoints
+        (id, sandbox_id, kind, status, provider_ref, name, size_bytes, created_at, verified_at)
+      select sandman.make_id(${ID_PREFIXES.checkpoint}, ${now}), id, ${seen?.kind ?? null}, 'ready',
+        ${seen?.providerRef ?? null}, ${seen?.name ?? null}, ${seen?.sizeBytes ?? null}::bigint, ${now}, ${now}
+      from current where ${seen !== undefined}
+      returning *
+    ), retired as (
+      update sandman.checkpoints set status = ${ending.checkpoints?.are ?? null}
+      from current
+      where checkpoints.sandbox_id = current.id and checkpoints.status <> 'deleted'
+        and (checkpoints.id = current.checkpoint_id or ${ending.checkpoints?.which === 'all'})
+        and ${ending.checkpoints !== undefined}
+    ), kept as (
+      select case ${rest.state}::text when 'suspended' then coalesce(checkpoint.id, current.checkpoint_id) end as checkpoint_id
+      from current left join checkpoint on true
+    ), results as (
+      select operation_id as id, ${ending.status}::text as status, ${outcome}::text as outcome, ${error}::jsonb as error,
+        case when ${outcome !== null} then coalesce((select id from checkpoint), kept.checkpoint_id) end as checkpoint_id
+      from current, kept
+      union all
+      select id, case verdict ->> 'answer' when 'already_done' then 'succeeded' else 'refused' end,
+        case verdict ->> 'answer' when 'already_done' then 'already_done' end, verdict -> 'error',
+        case verdict ->> 'answer' when 'already_done' then kept.checkpoint_id end
+      from answered, kept
+    ), ended as (
+      update sandman.operations set
+        status        = results.status,
+        outcome       = results.outcome,
+        error         = results.error,
+        checkpoint_id = results.checkpoint_id,
+        settled_at    = ${now}
+      from results where operations.id = results.id
+      returning operations.*
+    ), operation as (
+      select * from ended where id = ${attempt.operationId}
+    ), promoted as (
+      -- From the operation, so that this comes after its end: two are never active, not even inside of a statement.
+      update sandman.operations set status = 'active', started_at = ${now}
+      from next, operation where operations.id = next.id
+    ), moved as (
+      update sandman.sandboxes set
+        state            = coalesce(next.verdict ->> 'state', ${rest.state}),
+        state_changed_at = ${now},
+        gone_reason      = case when next.id is null then ${reason} end,
+        gone_at          = case when next.id is null and ${reason !== null} then ${now} end,
+        checkpoint_id    = kept.checkpoint_id,
+        provider_ref     = case when next.verdict ->> 'state' = 'provisioning' then null
+                                else coalesce(${running?.providerRef ?? null}, sandboxes.provider_ref) end,
+        incarnation      = case when next.verdict ->> 'state' = 'provisioning' then null
+                                else coalesce(${running?.incarnation ?? null}, sandboxes.incarnation) end,
+        agent_thread_id  = case when next.verdict ->> 'state' = 'provisioning' or ${outcome === 'respawned'} then null
+                                else sandboxes.agent_thread_id end,
+        preview_url      = case when ${running !== undefined}
+                                then coalesce(${running?.previewUrl ?? null}, sandboxes.preview_url) end,
+        last_active_at   = case when ${running !== undefined} then ${now} else sandboxes.last_active_at end,
+        operation_id     = next.id,
+        waiting          = sandboxes.waiting - (select count(*) from answered) - case when next.id is null then 0 else 1 end,
+        tail_id          = case when next.id is null then null else sandboxes.tail_id end,
+        tail_fingerprint = case when next.id is null then null else sandboxes.tail_fingerprint end,
+        ring_at          = case when next.id is null then null else ${dbIn(clock, UNHEARD_MS)} end
+      from current join kept on true left join next on true
+      where sandboxes.id = current.id
+      returning sandboxes.*
+    ), told as (
+      insert into sandman.events (sandbox_id, at, type, from_state, to_state, operation_id, fence, detail)
+      select sandbox_id, ${now}, type, from_state, to_state, operation_id, fence, detail
+      from (
+        select 1 as nth, id as sandbox_id, move as type, state as from_state, ${rest.state}::text as to_state,
+          operation_id, fence,
+          jsonb_strip_nulls(${JSON.stringify(detail)}::jsonb || jsonb_build_object(
+            'error', ${error}::jsonb, 'checkpoint_id', coalesce((select id from checkpoint), kept.checkpoint_id))) as detail
+        from current, kept
+        union all
+        select 2, current.id, next.verdict ->> 'move', ${rest.state}::text, next.verdict ->> 'state', next.id, fence, '{}'
+        from current, next
+      ) as story
+      order by nth
+    )
+    select (select state from sandbox) as was, (select move from sandbox) as move,
+      (select to_jsonb(operation) from operation) as operation,
+      (select to_jsonb(moved) from moved) as sandbox,
+      (select jsonb_build_object('operationId', id, 'kind', kind) from next) as next,
+      array(select id from answered order by place) as answered`.execute(db)
+  return rows[0] as Result
+}

@@ -1,0 +1,62 @@
+import { sql } from 'kysely'
+import type { Clock } from '../clock.ts'
+import { dbIn, UNSETTLED_MS } from './bell-times.ts'
+import { fromJson } from './json-row.ts'
+import { dbNow } from './now.ts'
+import { findOperation } from './operations.ts'
+import type { Db } from './pool.ts'
+import type { CheckpointRow, OperationRow, SandboxRow } from './schema.ts'
+
+/** The right to write: one attempt at one operation. The next attempt takes it away. */
+export type Attempt = { fleet: string; operationId: string; fence: number }
+
+export type Taken = {
+  attempt: Attempt
+  operation: OperationRow
+  sandbox: SandboxRow
+  /** What the sandbox can be resumed from, when it is suspended or on its way from there. */
+  checkpoint: CheckpointRow | undefined
+}
+
+/** Why there is nothing to take. A waiting one is rung for again when its turn comes. */
+export type NotTaken = { attempt: undefined; because: 'unknown' | 'waiting' | 'ended' }
+
+/**
+ * Begins an attempt at an operation: from now on only its fence may write. Whoever had taken it before was presumed dead,
+ * and finds out when it settles.
+ */
+export async function take(
+  db: Db,
+  { fleet, operationId, worker, clock }: { fleet: string; operationId: string; worker: string; clock: Clock },
+): Promise<Taken | NotTaken> {
+  const { rows } = await sql<{ operation: Json; sandbox: Json; checkpoint: Json | null }>`
+    /* take */ with sandbox as (
+      update sandman.sandboxes set fence = fence + 1, ring_at = ${dbIn(clock, UNSETTLED_MS)}
+      where operation_id = ${operationId} and fleet = ${fleet}
+      returning *
+    ), operation as (
+      update sandman.operations
+      set attempt = attempt + 1, fence = sandbox.fence, taken_at = ${dbNow(clock)}, taken_by = ${worker}
+      from sandbox where operations.id = sandbox.operation_id
+      returning operations.*
+    )
+    select to_jsonb(operation) as operation, to_jsonb(sandbox) as sandbox, to_jsonb(checkpoints) as checkpoint
+    from operation, sandbox left join sandman.checkpoints on checkpoints.id = sandbox.checkpoint_id`.execute(db)
+  const [taken] = rows
+  if (!taken) {
+    const operation = await findOperation(db, { fleet, id: operationId })
+    return {
+      attempt: undefined,
+      because: operation ? (operation.status === 'waiting' ? 'waiting' : 'ended') : 'unknown',
+    }
+  }
+  const sandbox = fromJson<SandboxRow>(taken.sandbox)
+  return {
+    attempt: { fleet, operationId, fence: sandbox.fence },
+    operation: fromJson<OperationRow>(taken.operation),
+    sandbox,
+    checkpoint: taken.checkpoint ? fromJson<CheckpointRow>(taken.checkpoint) : undefined,
+  }
+}
+
+type Json = Record<string, unknown>

@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { KINDS, type Request } from '../../src/sandbox/judge.ts'
+import type { SettledState } from '../../src/sandbox/states.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { PROVIDER_RESULTS } from '../support/ledger.ts'
+import { describeRequest, type Scenario, type Schedule, type Start, walk } from '../support/walk.ts'
+
+/**
+ * Incident E: a kill met a pause, and which of them won depended on a millisecond. Here two and three requests meet in every
+ * possible way, and what each is told must be what it would have been told had everybody waited for everybody before.
+ */
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createDatabase()
+})
+afterAll(() => database.drop())
+
+const STARTS: Start[] = ['absent', 'running', 'suspended', 'gone']
+const PLAIN = KINDS.map((kind): Request => ({ kind, options: {} }))
+const WITH_OPTIONS: Request[] = [
+  ...PLAIN,
+  { kind: 'resume', options: { if_lost: 'respawn' } },
+  { kind: 'pause', options: { if_unsupported: 'kill' } },
+]
+
+/** Written down again from the specification, and not taken from the code: what a request does, asked of a sandbox that rests. */
+const RULES: Record<SettledState, Record<string, string>> = {
+  running: {
+    spawn: 'already done',
+    pause: 'work',
+    resume: 'already done',
+    snapshot: 'work',
+    kill: 'work',
+    destroy: 'work',
+  },
+  suspended: {
+    spawn: 'already done',
+    pause: 'already done',
+    resume: 'work',
+    snapshot: 'already done',
+    kill: 'already done',
+    destroy: 'work',
+  },
+  gone: {
+    spawn: 'sandbox_gone',
+    pause: 'sandbox_gone',
+    resume: 'sandbox_gone',
+    'resume {"if_lost":"respawn"}': 'work',
+    snapshot: 'sandbox_gone',
+    kill: 'already done',
+    destroy: 'already done',
+  },
+}
+const RULES_WITHOUT_PAUSE: Record<string, string> = {
+  pause: 'pause_unsupported',
+  'pause {"if_unsupported":"kill"}': 'work',
+}
+
+function rule(scenario: Scenario, state: SettledState, request: Request): string {
+  const rules = scenario.canPause || state !== 'running' ? RULES[state] : { ...RULES[state], ...RULES_WITHOUT_PAUSE }
+  return (rules[describeRequest(request)] ?? rules[request.kind]) as string
+}
+
+/** Where work leaves a sandbox that the provider has not lost. */
+function workLeadsTo(scenario: Scenario, { kind }: Request): SettledState {
+  if (kind === 'pause') return scenario.canPause ? 'suspended' : 'gone'
+  return kind === 'kill' || kind === 'destroy' ? 'gone' : 'running'
+}
+
+/** What everybody is told, and how it ends, when each waits until the one before has settled. */
+function oneAfterTheOther(scenario: Scenario, schedule: Schedule): { told: string[]; end: SettledState } {
+  let state: SettledState | undefined = scenario.start === 'absent' ? undefined : scenario.start
+  const told: string[] = []
+  for (const [index, request] of scenario.requests.entries()) {
+    const { answer, operation } = schedule.answers[index] as Schedule['answers'][number]
+    if (answer === 'join') {
+      // The one directly ahead asked for the same: it has one performer, and one result for both.
+      const ahead = schedule.answers.findLastIndex((other, at) => at < index && other.operation.id === operation.id)
+      expect(describeRequest(scenario.requests[ahead] as Request)).toBe(describeRequest(request))
+      told.push(told[ahead] as string)
+      continue
+    }
+    if (answer === 'refused' && operation.error?.error_type === 'invalid_transition') {
+      // The one exception: nobody waits to copy what is being taken away.
+      expect(request.kind).toBe('snapshot')
+      told.push('invalid_transition')
+      continue
+    }
+    const ruling = state === undefined ? 'work' : rule(scenario, state, request)
+    if (ruling !== 'work') {
+      told.push(ruling)
+      continue
+    }
+    const result = schedule.performed.get(operation.id)
+    const wasNotThere: boolean = state === undefined || state === 'gone'
+    told.push(result === 'works' ? (wasNotThere && request.kind === 'resume' ? 'respawned' : 'done') : 'failed')
+    if (result === 'works') state = workLeadsTo(scenario, request)
+    else if (result === 'loses' || wasNotThere) state = 'gone'
+  }
+  return { told, end: state as SettledState }
+}
+
+function whatTheyWereTold(schedule: Schedule): { told: string[]; end: SettledState } {
+  const told = schedule.answers.map(({ operation: { status, outcome, error } }) => {
+    if (status === 'refused') return error?.error_type as string
+    return status === 'failed' ? 'failed' : outcome === 'already_done' ? 'already done' : (outcome as string)
+  })
+  return { told, end: schedule.end }
+}
+
+function scenarios(requestCount: number, alphabet: Request[], rest: Omit<Scenario, 'start' | 'requests'>): Scenario[] {
+  let sequences: Request[][] = [[]]
+  for (let n = 0; n < requestCount; n++)
+    sequences = sequences.flatMap((sequence) => alphabet.map((next) => [...sequence, next]))
+  return STARTS.flatMap((start) =>
+    sequences
+      // What is not there can only be spawned, and what cannot pause is never suspended.
+      .filter(([first]) => (start === 'absent' ? first?.kind === 'spawn' : rest.canPause || start !== 'suspended'))
+      .map((requests) => ({ start, requests, ...rest })),
+  )
+}
+
+async function walkAll(what: string, all: Scenario[]): Promise<void> {
+  const left = [...all]
+  let schedules = 0
+  let steps = 0
+  const walker = async () => {
+    for (let scenario = left.shift(); scenario; scenario = left.shift()) {
+      const current = scenario
+      const walked = await walk(database.db, current, (schedule) => {
+        const story = [current.start, ...schedule.steps].join(', ')
+        expect({ story, ...whatTheyWereTold(schedule) }).toEqual({ story, ...oneAfterTheOther(current, schedule) })
+      })
+      schedules += walked.schedules
+      steps += walked.steps
+    }
+  }
+  await Promise.all(Array.from({ length: 4 }, walker))
+  expect(schedules).toBeGreaterThan(all.length)
+  console.log(`${what}: ${all.length} scenarios, ${schedules} schedules, walked in ${steps} steps`)
+}
+
+const TIMEOUT_MS = 500_000
+
+test('two requests may meet in any way, and each is told what it would be told alone', {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  await walkAll('pairs', scenarios(2, WITH_OPTIONS, { results: PROVIDER_RESULTS, crashesMax: 2, canPause: true }))
+})
+
+test('so may two requests to a sandbox that cannot pause', { timeout: TIMEOUT_MS }, async () => {
+  const rest = { results: PROVIDER_RESULTS, crashesMax: 1, canPause: false }
+  await walkAll('pairs without pause', scenarios(2, WITH_OPTIONS, rest))
+})
+
+test('so may three requests', { timeout: TIMEOUT_MS }, async () => {
+  await walkAll('triples', scenarios(3, PLAIN, { results: ['works', 'fails'], crashesMax: 1, canPause: true }))
+})
