@@ -179,7 +179,7 @@ function movesFrom(moment: Moment, scenario: Scenario, ledger: Ledger, sandboxId
 }
 
 /** Checks the invariants, and returns everything that is stored of a sandbox but for fences and history. */
-async function look(db: Db, sandboxId: string, steps: readonly string[]): Promise<string> {
+export async function look(db: Db, sandboxId: string, steps: readonly string[]): Promise<string> {
   const violations = await findViolations(db, { sandboxId })
   if (violations.length > 0) throw new Error(`after ${steps.join(', ')}: ${JSON.stringify(violations)}`)
   const { rows } = await sql<{ stored: string }>`/* look */ select jsonb_build_array(
@@ -193,14 +193,19 @@ async function look(db: Db, sandboxId: string, steps: readonly string[]): Promis
 }
 
 /** They grow, or name what the test itself made up; no decision looks at them. */
-const VARYING = ['fence', 'attempt', 'place', 'incarnation', 'provider_ref']
+export const VARYING = ['fence', 'attempt', 'place', 'incarnation', 'provider_ref']
 
 /** Two moments with the same key differ in nothing but the way that led there. */
 function keyOf({ arrived, active, worker, done, performed, crashesLeft, stored }: Moment): string {
-  const key = JSON.stringify([arrived, active, worker && [worker.called], done, [...performed], crashesLeft, stored])
-  // Ids are new on each way; what counts is which of them are the same.
+  return withoutIds(
+    JSON.stringify([arrived, active, worker && [worker.called], done, [...performed], crashesLeft, stored]),
+  )
+}
+
+/** Ids are new each time; what counts is which of them are the same. */
+export function withoutIds(text: string): string {
   const seen = new Map<string, string>()
-  return key.replaceAll(/(?:op|ckpt|sbx)_[0-9a-f]+/g, (id) => {
+  return text.replaceAll(/(?:op|ckpt|sbx)_[0-9a-f]+/g, (id) => {
     const name = seen.get(id) ?? `#${seen.size}`
     seen.set(id, name)
     return name
