@@ -1,0 +1,25 @@
+import fc from 'fast-check'
+
+/**
+ * Checks a property with random values: other ones in every run, so that the tests go on finding things. What fails is printed
+ * with the command that replays exactly that.
+ */
+export async function check<Values>(property: fc.IAsyncProperty<[Values]>, { runs }: { runs: number }): Promise<void> {
+  const { SANDMAN_SEED: seed, SANDMAN_PATH: path } = process.env
+  const details = await fc.check(property, {
+    numRuns: runs,
+    ...(seed !== undefined && { seed: Number(seed) }),
+    ...(path !== undefined && { path, endOnFailure: true }),
+    // A property that hangs is a failure like any other, and has a seed as well.
+    interruptAfterTimeLimit: 240_000,
+    markInterruptAsFailure: true,
+  })
+  if (!details.failed) return
+  const replay = `SANDMAN_SEED=${details.seed} SANDMAN_PATH=${details.counterexamplePath ?? ''}`
+  throw new Error(
+    `Replay this with ${replay} npm test -- <this file>\n${await fc.asyncDefaultReportMessage(details)}`,
+    {
+      cause: details.errorInstance,
+    },
+  )
+}
