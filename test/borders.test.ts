@@ -33,6 +33,11 @@ async function complaints(file: string, imported: string): Promise<string> {
 }
 
 test.each([
+  ['src/sandbox/x.ts', '../db/pool.ts'],
+  ['src/sandbox/x.ts', '../clock.ts'],
+  ['src/sandbox/x.ts', 'node:crypto'],
+  ['src/sandbox/x.ts', 'pino'],
+  ['src/x.ts', './sandbox/judge.ts'],
   ['src/db/x.ts', '../queues/define.ts'],
   ['src/db/x.ts', '../fleet/web.ts'],
   ['src/db/x.ts', 'bullmq'],
@@ -52,6 +57,9 @@ test.each([
 })
 
 test.each([
+  ['src/sandbox/x.ts', './states.ts'],
+  ['src/db/x.ts', '../sandbox/states.ts'],
+  ['src/queues/x.ts', '../sandbox/judge.ts'],
   ['src/queues/bullmq/x.ts', 'bullmq'],
   ['src/jobs/x.ts', '../db/pool.ts'],
   ['src/jobs/x.ts', '../queues/outcome.ts'],

@@ -1,11 +1,14 @@
 import os from 'node:os'
 import { runningClock } from '../clock.ts'
-import type { Events } from '../events.ts'
+import { Events } from '../events.ts'
 import { signCanary } from '../jobs/canary.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
+import { openStore } from '../queues/bullmq/open-store.ts'
+import { Producer } from '../queues/bullmq/producer.ts'
 import { canaryQueue } from '../queues/canary.ts'
 import type { QueueDefinition } from '../queues/define.ts'
 import type { QueueName } from '../queues/names.ts'
+import { keepRinging } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 
@@ -17,16 +20,20 @@ export async function startWorker(config: RunningConfig, events: Events): Promis
 
   const take = <Payload>(queue: QueueDefinition<Payload>, handler: Handler<Payload>): Consumer =>
     consume({ store, queue, handler, workerName, events })
-  const takers: Record<QueueName, () => Consumer> = {
+  const takers: Partial<Record<QueueName, () => Consumer>> = {
     canary: () => take(canaryQueue, (payload) => signCanary(deps, payload)),
   }
-  const consumers = config.queues.map((name) => takers[name]())
+  const consumers = config.queues.flatMap((name) => takers[name]?.() ?? [])
+  // Silent: the consumers' connection to the same store already says when it is lost.
+  const producer = new Producer(openStore({ ...config, role: 'producer', events: new Events() }))
+  const ringing = keepRinging({ ...deps, producer, events })
   events.emit('process.started', { worker: workerName, queues: config.queues, store: store.where })
 
   return {
     async stop() {
       await Promise.all(consumers.map((consumer) => consumer.stop(beforeClosing(config.graceMs))))
-      await Promise.all([store.close(), handle.close()])
+      await ringing.stop()
+      await Promise.all([store.close(), producer.close(), handle.close()])
     },
   }
 }

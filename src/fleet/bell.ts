@@ -1,0 +1,68 @@
+import type { Clock } from '../clock.ts'
+import type { Db } from '../db/pool.ts'
+import { claimUnheard } from '../db/ring-due.ts'
+import { isSandmanError } from '../errors.ts'
+import type { Events } from '../events.ts'
+import type { Producer } from '../queues/bullmq/producer.ts'
+import { QUEUE_OF_KIND } from '../queues/catalog.ts'
+import type { Kind } from '../sandbox/judge.ts'
+
+/** Operations that are rung for in one go. A queue that is away costs one of them its two seconds, and not all. */
+const BATCH_MAX = 100
+const EVERY_MS = 2_000
+
+export type Due = { operationId: string; kind: Kind }
+
+type Deps = { db: Db; producer: Producer; fleet: string; clock: Clock; events: Events }
+
+/**
+ * Tells workers that there is an operation to look at. The operation is a row by then, so a ring that nobody hears costs time
+ * and no work: it says so and returns, and whoever looks for unheard ones next rings again.
+ */
+export async function ring({ producer, events }: Deps, { operationId, kind }: Due): Promise<'rung' | 'unheard'> {
+  try {
+    await producer.ring(QUEUE_OF_KIND[kind], { operationId })
+    return 'rung'
+  } catch (error) {
+    if (!isSandmanError(error, 'queue_unreachable')) throw error
+    events.emit('operation.unheard', { operationId, kind, error })
+    return 'unheard'
+  }
+}
+
+/** Rings for what nobody has heard of, or what its worker has left behind, and says for how many. */
+export async function ringForUnheard(deps: Deps): Promise<number> {
+  const unheard = await claimUnheard(deps.db, { fleet: deps.fleet, max: BATCH_MAX, clock: deps.clock })
+  let rung = 0
+  for (const due of unheard) {
+    if ((await ring(deps, due)) === 'unheard') break
+    deps.events.emit('operation.rung_again', due)
+    rung++
+  }
+  return rung
+}
+
+/**
+ * Looks again and again, in every worker, on a timer of its own and not in a scheduled job: a queue that has forgotten
+ * everything has forgotten its schedules too.
+ */
+export function keepRinging(deps: Deps, { everyMs = EVERY_MS } = {}): { stop(): Promise<void> } {
+  let timer: NodeJS.Timeout | undefined
+  let isStopped = false
+  const look = async (): Promise<void> => {
+    try {
+      await ringForUnheard(deps)
+    } catch (error) {
+      deps.events.emit('operation.look_failed', { error })
+    }
+    if (!isStopped) timer = setTimeout(() => (looking = look()), everyMs)
+  }
+  let looking = look()
+  return {
+    async stop() {
+      isStopped = true
+      clearTimeout(timer)
+      await looking
+    },
+  }
+}
