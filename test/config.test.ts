@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { isLoopback, parseConfig, parseDurationMs } from '../src/config.ts'
 import { SandmanError } from '../src/errors.ts'
+import { QUEUE_NAMES } from '../src/queues/names.ts'
 
 function problemsOf(environment: Record<string, string>): string[] {
   try {
@@ -20,7 +21,7 @@ describe('the configuration', () => {
       port: 3000,
       host: '127.0.0.1',
       fleet: 'default',
-      queues: ['canary'],
+      queues: [...QUEUE_NAMES],
       graceMs: 25_000,
       logLevel: 'info',
     })

@@ -71,12 +71,11 @@ function workLeadsTo(scenario: Scenario, { kind }: Request): SettledState {
 function oneAfterTheOther(scenario: Scenario, schedule: Schedule): { told: string[]; end: SettledState } {
   let state: SettledState | undefined = scenario.start === 'absent' ? undefined : scenario.start
   const told: string[] = []
-  for (const [index, request] of scenario.requests.entries()) {
-    const { answer, operation } = schedule.answers[index] as Schedule['answers'][number]
+  for (const [index, { request, answer, operation }] of schedule.answers.entries()) {
     if (answer === 'join') {
       // The one directly ahead asked for the same: it has one performer, and one result for both.
       const ahead = schedule.answers.findLastIndex((other, at) => at < index && other.operation.id === operation.id)
-      expect(describeRequest(scenario.requests[ahead] as Request)).toBe(describeRequest(request))
+      expect(schedule.answers[ahead]?.request).toEqual(request)
       told.push(told[ahead] as string)
       continue
     }
@@ -108,26 +107,25 @@ function whatTheyWereTold(schedule: Schedule): { told: string[]; end: SettledSta
   return { told, end: schedule.end }
 }
 
-function scenarios(requestCount: number, alphabet: Request[], rest: Omit<Scenario, 'start' | 'requests'>): Scenario[] {
-  let sequences: Request[][] = [[]]
-  for (let n = 0; n < requestCount; n++)
-    sequences = sequences.flatMap((sequence) => alphabet.map((next) => [...sequence, next]))
-  return STARTS.flatMap((start) =>
-    sequences
-      // What is not there can only be spawned, and what cannot pause is never suspended.
-      .filter(([first]) => (start === 'absent' ? first?.kind === 'spawn' : rest.canPause || start !== 'suspended'))
-      .map((requests) => ({ start, requests, ...rest })),
-  )
-}
+type Meeting = Pick<Scenario, 'alphabet' | 'count' | 'canPause' | 'results' | 'crashesMax'>
 
-async function walkAll(what: string, all: Scenario[]): Promise<void> {
-  const left = [...all]
+async function walkAll(what: string, meeting: Meeting): Promise<void> {
+  const scenarios = STARTS.flatMap((start) =>
+    meeting.alphabet
+      // What is not there can only be spawned, and what cannot pause is never suspended.
+      .filter(({ kind }) => (start === 'absent' ? kind === 'spawn' : meeting.canPause || start !== 'suspended'))
+      .map((first): Scenario => ({ start, first, ...meeting })),
+  )
+  const left = [...scenarios]
+  const sequences = new Set<string>()
   let schedules = 0
   let steps = 0
   const walker = async () => {
     for (let scenario = left.shift(); scenario; scenario = left.shift()) {
       const current = scenario
       const walked = await walk(database.db, current, (schedule) => {
+        const asked = schedule.answers.map(({ request }) => describeRequest(request))
+        sequences.add([current.start, ...asked].join(', '))
         const story = [current.start, ...schedule.steps].join(', ')
         expect({ story, ...whatTheyWereTold(schedule) }).toEqual({ story, ...oneAfterTheOther(current, schedule) })
       })
@@ -136,8 +134,8 @@ async function walkAll(what: string, all: Scenario[]): Promise<void> {
     }
   }
   await Promise.all(Array.from({ length: 4 }, walker))
-  expect(schedules).toBeGreaterThan(all.length)
-  console.log(`${what}: ${all.length} scenarios, ${schedules} schedules, walked in ${steps} steps`)
+  expect(sequences.size).toBe(scenarios.length * meeting.alphabet.length ** (meeting.count - 1))
+  console.log(`${what}: ${sequences.size} sequences of requests, ${schedules} schedules, walked in ${steps} steps`)
 }
 
 const TIMEOUT_MS = 500_000
@@ -145,14 +143,16 @@ const TIMEOUT_MS = 500_000
 test('two requests may meet in any way, and each is told what it would be told alone', {
   timeout: TIMEOUT_MS,
 }, async () => {
-  await walkAll('pairs', scenarios(2, WITH_OPTIONS, { results: PROVIDER_RESULTS, crashesMax: 2, canPause: true }))
+  const rest = { results: PROVIDER_RESULTS, crashesMax: 2, canPause: true }
+  await walkAll('pairs', { alphabet: WITH_OPTIONS, count: 2, ...rest })
 })
 
 test('so may two requests to a sandbox that cannot pause', { timeout: TIMEOUT_MS }, async () => {
   const rest = { results: PROVIDER_RESULTS, crashesMax: 1, canPause: false }
-  await walkAll('pairs without pause', scenarios(2, WITH_OPTIONS, rest))
+  await walkAll('pairs without pause', { alphabet: WITH_OPTIONS, count: 2, ...rest })
 })
 
 test('so may three requests', { timeout: TIMEOUT_MS }, async () => {
-  await walkAll('triples', scenarios(3, PLAIN, { results: ['works', 'fails'], crashesMax: 1, canPause: true }))
+  const rest = { results: ['works', 'fails'] as const, crashesMax: 1, canPause: true }
+  await walkAll('triples', { alphabet: PLAIN, count: 3, ...rest })
 })

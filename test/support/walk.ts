@@ -13,8 +13,12 @@ export type Start = SettledState | 'absent'
 
 export type Scenario = {
   start: Start
-  /** In order of arrival. From `absent`, the first one is a spawn. */
-  requests: Request[]
+  /** From `absent`, it is a spawn. */
+  first: Request
+  /** After the first, each of these may come next, again and again. */
+  alphabet: readonly Request[]
+  /** How many requests arrive in all. */
+  count: number
   canPause: boolean
   results: readonly ProviderResult[]
   /** How often in one schedule a worker may die in the middle of an operation, and another take it over. */
@@ -24,15 +28,15 @@ export type Scenario = {
 /** One way in which things may have happened, and what everybody was told in the end. */
 export type Schedule = {
   steps: readonly string[]
-  /** For each request, in order of arrival: what it was told at once, and the operation that it got. */
-  answers: { answer: Answer; operation: OperationRow }[]
+  /** In order of arrival: what was asked, what it was told at once, and the operation that it got. */
+  answers: { request: Request; answer: Answer; operation: OperationRow }[]
   /** What the provider did in the end with each operation that a worker performed, by its id. */
   performed: ReadonlyMap<string, ProviderResult>
   end: SettledState
 }
 
 type Moment = {
-  arrived: readonly { answer: Answer; operationId: string }[]
+  arrived: readonly { request: Request; answer: Answer; operationId: string }[]
   active: string | undefined
   worker: { taken: Taken; called: ProviderResult | undefined } | undefined
   /** What the provider has done and cannot undo, whoever asks again. */
@@ -45,8 +49,8 @@ type Moment = {
 }
 
 /**
- * Walks every schedule of a scenario: every place in which the next request may arrive between the steps of the workers, every
- * result of every provider call, and every step after which a worker may die. Each step is the real code on the real
+ * Walks every schedule of a scenario: every request that may come next, every place in which it may arrive between the steps of
+ * the workers, every result of every provider call, and every step after which a worker may die. Each step is the real code on the real
  * database; a savepoint at each fork leads back to it. After each step the invariants are looked at.
  *
  * Schedules that meet in the same moment, with the same rows in the database, have the same future, and it is walked once;
@@ -118,8 +122,8 @@ type Move = {
 function movesFrom(moment: Moment, scenario: Scenario, ledger: Ledger, sandboxId: string | undefined): Move[] {
   const { arrived, active, worker, steps } = moment
   const moves: Move[] = []
-  const request = scenario.requests[arrived.length]
-  if (request) {
+  const coming = arrived.length === 0 ? [scenario.first] : arrived.length < scenario.count ? scenario.alphabet : []
+  for (const request of coming) {
     moves.push({
       name: `${describeRequest(request)} arrives`,
       async make() {
@@ -127,7 +131,7 @@ function movesFrom(moment: Moment, scenario: Scenario, ledger: Ledger, sandboxId
           ? await ledger.ask(sandboxId, request.kind, { options: request.options })
           : await ledger.spawn({ canPause: scenario.canPause })
         return {
-          arrived: [...arrived, { answer, operationId: operation.id }],
+          arrived: [...arrived, { request, answer, operationId: operation.id }],
           active: answer === 'work' ? operation.id : active,
           sandboxId: sandbox.id,
         }
@@ -217,7 +221,8 @@ async function finish(ledger: Ledger, moment: Moment, sandboxId: string): Promis
   const { state } = await ledger.sandbox(sandboxId)
   return {
     steps: moment.steps,
-    answers: moment.arrived.map(({ answer, operationId }) => ({
+    answers: moment.arrived.map(({ request, answer, operationId }) => ({
+      request,
       answer,
       operation: operations.get(operationId) as OperationRow,
     })),
