@@ -178,7 +178,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       select sandbox_id, ${now}, type, from_state, to_state, operation_id, fence, detail
       from (
         select 1 as nth, id as sandbox_id, move as type, state as from_state, ${rest.state}::text as to_state,
-          operation_id, fence,
+          operation_id, ${attempt.fence}::int as fence,
           jsonb_strip_nulls(${JSON.stringify(detail)}::jsonb || jsonb_build_object(
             'error', ${error}::jsonb, 'checkpoint_id', coalesce((select id from checkpoint), kept.checkpoint_id))) as detail
         from current, kept

@@ -134,7 +134,10 @@ test.each(KINDS)('of two workers on one %s the later has the fence, whoever wait
   })
   await expectSame(`${kind}: taken, settled late`, async () => {
     const { id, retake, settle } = await prepare()
-    return { id, first: retake, second: settle }
+    const settleInVain: Step = async (ledger) => {
+      expect(await settle(ledger)).toEqual({ settled: false })
+    }
+    return { id, first: retake, second: settleInVain }
   })
   await expectSame(`${kind}: settled, taken late`, async () => {
     const { id, retake, settle } = await prepare()

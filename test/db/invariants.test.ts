@@ -1,0 +1,252 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { findViolations, INVARIANTS } from '../../src/db/invariants.ts'
+import { stoppedClock } from '../support/clock.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { type Ledger, ledgerOn } from '../support/ledger.ts'
+
+/**
+ * In a database without any constraint or trigger, everything can be stored that must never be. Each of these is one thing
+ * that a bug could do, and the invariant that must notice.
+ */
+let database: TestDatabase
+let ledger: Ledger
+
+beforeAll(async () => {
+  database = await createDatabase()
+  await database.pool.query(`do $$
+    declare each record;
+    begin
+      for each in select conrelid::regclass as owner, conname from pg_constraint
+        where connamespace = 'sandman'::regnamespace and contype in ('c', 'f') loop
+        execute format('alter table %s drop constraint %I', each.owner, each.conname);
+      end loop;
+      for each in select tgrelid::regclass as owner, tgname from pg_trigger
+        where not tgisinternal and tgrelid in (select oid from pg_class where relnamespace = 'sandman'::regnamespace) loop
+        execute format('drop trigger %I on %s', each.tgname, each.owner);
+      end loop;
+      drop index sandman.operations_one_active;
+    end $$`)
+})
+beforeEach(() => {
+  ledger = ledgerOn(database.db, { fleet: randomUUID(), clock: stoppedClock('2026-03-01T12:00:00Z') })
+})
+afterAll(() => database.drop())
+
+const set = (change: string, id: string) =>
+  database.pool.query(`update sandman.sandboxes set ${change} where id = $1`, [id])
+
+const tell = (id: string, type: string, from: string, to: string, operationId: string | null = null, fence = 0) =>
+  database.pool.query(
+    `insert into sandman.events (sandbox_id, at, type, from_state, to_state, operation_id, fence)
+     values ($1, now(), $2, $3, $4, $5, $6)`,
+    [id, type, from, to, operationId, fence],
+  )
+
+type Bug = { invariant: keyof typeof INVARIANTS; bug: string; make(): Promise<unknown> }
+
+const BUGS: Bug[] = [
+  {
+    invariant: 'suspended_has_checkpoint',
+    bug: 'suspended, but with no checkpoint',
+    make: async () => set('checkpoint_id = null', (await ledger.at('suspended')).id),
+  },
+  {
+    invariant: 'suspended_has_checkpoint',
+    bug: 'suspended with a checkpoint that is missing',
+    async make() {
+      const { checkpoint_id } = await ledger.at('suspended')
+      await database.pool.query(`update sandman.checkpoints set status = 'missing' where id = $1`, [checkpoint_id])
+    },
+  },
+  {
+    invariant: 'suspended_has_checkpoint',
+    bug: 'suspended with the checkpoint of somebody else',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      const { checkpoint_id } = await ledger.at('suspended')
+      await set(`checkpoint_id = '${checkpoint_id}'`, id)
+    },
+  },
+  {
+    invariant: 'suspended_has_checkpoint',
+    bug: 'resuming has let go of its checkpoint',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      await ledger.ask(id, 'resume')
+      await set('checkpoint_id = null', id)
+    },
+  },
+  {
+    invariant: 'gone_is_final',
+    bug: 'back to life without a respawn',
+    async make() {
+      const { id } = await ledger.at('gone')
+      await set(`state = 'running', gone_reason = null, gone_at = null`, id)
+      await tell(id, 'adopted', 'gone', 'running')
+    },
+  },
+  {
+    invariant: 'gone_is_final',
+    bug: 'respawned by a request that did not ask for it',
+    async make() {
+      const { id } = await ledger.at('gone')
+      const { operation } = await ledger.ask(id, 'resume', { options: { if_lost: 'respawn' } })
+      await database.pool.query(`update sandman.operations set options = '{}' where id = $1`, [operation.id])
+    },
+  },
+  {
+    invariant: 'gone_is_final',
+    bug: 'gone without a reason',
+    make: async () => set('gone_reason = null', (await ledger.at('gone')).id),
+  },
+  {
+    invariant: 'one_active',
+    bug: 'two active operations',
+    async make() {
+      const { sandbox } = await ledger.spawn()
+      await database.pool.query(
+        `insert into sandman.operations (id, sandbox_id, kind, status, created_at, started_at)
+         values ($1, $2, 'kill', 'active', now(), now())`,
+        [`op_${randomUUID()}`, sandbox.id],
+      )
+    },
+  },
+  {
+    invariant: 'one_active',
+    bug: 'an active operation on a sandbox that rests',
+    async make() {
+      const { id } = await ledger.at('running')
+      await ledger.ask(id, 'pause')
+      await set(`operation_id = null, state = 'running'`, id)
+    },
+  },
+  {
+    invariant: 'history_replays',
+    bug: 'a state that history does not know of',
+    make: async () => set(`state = 'running', checkpoint_id = null`, (await ledger.at('suspended')).id),
+  },
+  {
+    invariant: 'history_replays',
+    bug: 'a gap in history',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      await database.pool.query(`delete from sandman.events where sandbox_id = $1 and type = 'pause_began'`, [id])
+    },
+  },
+  {
+    invariant: 'history_replays',
+    bug: 'a move that does not exist',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      await tell(id, 'paused', 'suspended', 'running', null, 9)
+      await set(`state = 'running', checkpoint_id = null`, id)
+    },
+  },
+  {
+    invariant: 'everything_ends',
+    bug: 'an active operation that nobody will ring for',
+    make: async () => set('ring_at = null', (await ledger.spawn()).sandbox.id),
+  },
+  {
+    invariant: 'everything_ends',
+    bug: 'an operation that waits behind nothing',
+    async make() {
+      const { id } = await ledger.at('running')
+      const { operation } = await ledger.ask(id, 'resume')
+      await database.pool.query(
+        `update sandman.operations set status = 'waiting', outcome = null, settled_at = null, judgement = '{}' where id = $1`,
+        [operation.id],
+      )
+    },
+  },
+  {
+    invariant: 'everything_ends',
+    bug: 'a line that has lost count',
+    async make() {
+      const { sandbox } = await ledger.spawn()
+      await ledger.ask(sandbox.id, 'pause')
+      await set('waiting = 0', sandbox.id)
+    },
+  },
+  {
+    invariant: 'everything_ends',
+    bug: 'a line with the wrong end',
+    async make() {
+      const { sandbox, operation } = await ledger.spawn()
+      await ledger.ask(sandbox.id, 'pause')
+      await set(`tail_id = '${operation.id}'`, sandbox.id)
+    },
+  },
+  {
+    invariant: 'one_performer',
+    bug: 'an operation that was performed twice',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      const [, pause] = await ledger.operations(id)
+      await tell(id, 'resume_began', 'suspended', 'resuming', null, 2)
+      await tell(id, 'resume_failed', 'resuming', 'suspended', pause?.id, 2)
+    },
+  },
+  {
+    invariant: 'one_performer',
+    bug: 'an operation with another result than history tells of',
+    async make() {
+      const { id } = await ledger.at('running')
+      await database.pool.query(
+        `update sandman.operations set status = 'failed', outcome = null, error = '{}' where sandbox_id = $1`,
+        [id],
+      )
+    },
+  },
+  {
+    invariant: 'one_performer',
+    bug: 'an operation that ended without a trace',
+    async make() {
+      const { id } = await ledger.at('running')
+      const { operation } = await ledger.ask(id, 'resume')
+      await database.pool.query(`update sandman.operations set attempt = 1, fence = 1 where id = $1`, [operation.id])
+    },
+  },
+  {
+    invariant: 'fences_grow',
+    bug: 'history written with a fence from the past',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      await tell(id, 'teardown_began', 'suspended', 'killing', null, 0)
+      await set(`state = 'killing'`, id)
+    },
+  },
+  {
+    invariant: 'fences_grow',
+    bug: 'settled by an attempt that was not the last',
+    async make() {
+      const { id } = await ledger.at('running')
+      await set('fence = 7', id)
+      await database.pool.query(`update sandman.operations set fence = 7 where sandbox_id = $1`, [id])
+    },
+  },
+  {
+    invariant: 'fences_grow',
+    bug: 'an operation ahead of its sandbox',
+    async make() {
+      const { sandbox, operation } = await ledger.spawn()
+      await ledger.begin(operation.id)
+      await set('fence = 0', sandbox.id)
+    },
+  },
+]
+
+test.each(BUGS)('$invariant notices $bug', async ({ invariant, make }) => {
+  expect(await findViolations(database.db, { fleet: ledger.fleet })).toEqual([])
+  await make()
+  const violations = await findViolations(database.db, { fleet: ledger.fleet })
+  expect(violations.map((violation) => violation.invariant)).toContain(invariant)
+  for (const violation of violations) expect(violation.seen).not.toBe('')
+  const [{ sandboxId } = { sandboxId: '' }] = violations
+  expect((await findViolations(database.db, { sandboxId })).length).toBeGreaterThan(0)
+})
+
+test('every invariant has a bug that it notices', () => {
+  expect(new Set(BUGS.map(({ invariant }) => invariant))).toEqual(new Set(Object.keys(INVARIANTS)))
+})

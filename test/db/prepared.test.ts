@@ -1,0 +1,50 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type DbHandle, openDb } from '../../src/db/pool.ts'
+import { Events } from '../../src/events.ts'
+import { stoppedClock } from '../support/clock.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { type Ledger, ledgerOn } from '../support/ledger.ts'
+
+let database: TestDatabase
+/** One connection, so that what it has prepared can be looked at. */
+let single: DbHandle
+let ledger: Ledger
+
+beforeAll(async () => {
+  database = await createDatabase()
+  single = openDb({ databaseUrl: database.url, applicationName: 'single', events: new Events(), connectionsMax: 1 })
+  ledger = ledgerOn(single.db, { fleet: 'f', clock: stoppedClock('2026-03-01T12:00:00Z') })
+})
+afterAll(async () => {
+  await single.close()
+  await database.drop()
+})
+
+const prepared = async (): Promise<string[]> => {
+  const { rows } = await sql<{ name: string }>`select name from pg_prepared_statements order by name`.execute(single.db)
+  return rows.map(({ name }) => name.split(' ')[0] as string)
+}
+
+test('a connection plans each statement of the ledger once, whatever is asked', async () => {
+  for (const state of ['running', 'suspended', 'gone'] as const) await ledger.at(state)
+  const { id } = await ledger.at('running')
+  for (const kind of ['snapshot', 'pause', 'resume', 'destroy'] as const) {
+    await ledger.ask(id, kind, { idempotencyKey: kind, options: { name: kind } })
+  }
+  await ledger.drain(id)
+  await ledger.expectInvariants()
+  expect(await prepared()).toEqual(['find_violations', 'request', 'request_spawn', 'settle', 'take'])
+})
+
+test('a migration that adds a column breaks nobody who has planned before it', async () => {
+  const { id } = await ledger.at('running')
+  await database.pool.query(`
+    alter table sandman.sandboxes add column shoe_size integer;
+    alter table sandman.operations add column shoe_size integer;
+    alter table sandman.checkpoints add column shoe_size integer`)
+  await ledger.ask(id, 'pause')
+  await ledger.drain(id)
+  expect(await ledger.sandbox(id)).toMatchObject({ state: 'suspended', shoe_size: null })
+  await ledger.expectInvariants()
+})
