@@ -1,13 +1,9 @@
-import { defineQueue } from './define.ts'
-import { operationKey, operationPayload } from './operation.ts'
+import { defineOperationQueue, PATIENTLY } from './operation.ts'
 
 /** Copies a sandbox while it keeps running. */
-export const snapshotQueue = defineQueue({
+export const snapshotQueue = defineOperationQueue({
   name: 'snapshot',
-  payload: operationPayload,
-  dedupeKey: operationKey,
   attemptsMax: 5,
-  backoff: { kind: 'exponential', delayMs: 1_000, jitter: 0.5 },
+  backoff: PATIENTLY,
   concurrency: 16,
-  lockMs: 10_000,
 })
