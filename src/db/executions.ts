@@ -1,11 +1,11 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import { fromJson } from './json-row.ts'
-import { dbNow } from './now.ts'
+import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import { type ExecutionReason, type ExecutionRow, ID_PREFIXES } from './schema.ts'
 
-/** How an execution ended. Recorded once; whoever comes second is told what stands there. */
+/** How an execution ended. Recorded once: the first word stands. */
 export type ExecutionEnd =
   | { status: 'succeeded'; reason: 'completed'; exitCode: 0; message?: string }
   | {
@@ -16,7 +16,7 @@ export type ExecutionEnd =
     }
   | { status: 'cancelled'; reason: 'cancelled'; exitCode?: number; message?: string }
 
-type Asked = { fleet: string; sandboxId: string; command?: string[]; hardDeadlineAt?: Date; clock: Clock }
+type Asked = { fleet: string; sandboxId: string; command?: string[]; hardDeadlineMs?: number; clock: Clock }
 
 /** Writes down that the agent is to run in a sandbox; undefined when the fleet has no such sandbox. */
 export async function queueExecution(db: Db, asked: Asked): Promise<ExecutionRow | undefined> {
@@ -25,7 +25,7 @@ export async function queueExecution(db: Db, asked: Asked): Promise<ExecutionRow
     with execution as (
       insert into sandman.executions (id, sandbox_id, command, status, created_at, hard_deadline_at)
       select sandman.make_id(${ID_PREFIXES.execution}, ${now}), id, ${asked.command ? JSON.stringify(asked.command) : null}::jsonb,
-        'queued', ${now}, ${asked.hardDeadlineAt ?? null}::timestamptz
+        'queued', ${now}, ${now} + ${interval(asked.hardDeadlineMs ?? null)}
       from sandman.sandboxes where id = ${asked.sandboxId} and fleet = ${asked.fleet}
       returning *
     ), told as (

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { STATES, TRANSITIONS } from '../sandbox/states.ts'
+import { ENTRIES, SETTLED_STATES, STATES, TRANSITIONS } from '../sandbox/states.ts'
 import type { Db } from './pool.ts'
 
 /**
@@ -18,10 +18,15 @@ export const INVARIANTS = {
 
 export type Violation = { invariant: keyof typeof INVARIANTS; sandboxId: string; seen: string }
 
+const SETTLED = [...SETTLED_STATES]
+
 /** Every violation there is, in one fleet or of one sandbox. An empty list is the only good one. */
 export async function findViolations(db: Db, scope: { fleet: string } | { sandboxId: string }): Promise<Violation[]> {
   const inScope = 'fleet' in scope ? sql`fleet = ${scope.fleet}` : sql`id = ${scope.sandboxId}`
-  const moves = STATES.flatMap((from) => Object.entries(TRANSITIONS[from]).map(([to, type]) => ({ from, to, type })))
+  const moves = [
+    ...STATES.flatMap((from) => Object.entries(TRANSITIONS[from]).map(([to, type]) => ({ from, to, type }))),
+    ...Object.entries(ENTRIES).map(([to, type]) => ({ from: null, to, type })),
+  ]
   const { rows } = await sql<Violation>`
     /* find_violations */ with sandbox as (
       select * from sandman.sandboxes where ${inScope}
@@ -44,7 +49,9 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
     select 'suspended_has_checkpoint' as invariant, sandbox.id as "sandboxId",
       format('%s with checkpoint %s, which is %s', state, coalesce(checkpoint_id, 'none'), coalesce(checkpoints.status, 'not its own')) as seen
     from sandbox left join sandman.checkpoints on checkpoints.id = checkpoint_id and checkpoints.sandbox_id = sandbox.id
-    where (state in ('suspended', 'resuming') or checkpoint_id is not null) and checkpoints.status is distinct from 'ready'
+    where (state in ('suspended', 'resuming') or checkpoint_id is not null)
+        and (checkpoints.status is distinct from 'ready' or checkpoints.verified_at is null)
+      or checkpoint_id is not null and state not in ('suspended', 'resuming', 'killing')
 
     union all
     select 'gone_is_final', told.sandbox_id, format('%s after it was gone, by %s', type, operation_id)
@@ -52,8 +59,8 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
     where from_state = 'gone' and (type <> 'respawn_began' or operation.kind <> 'resume'
       or operation.options ->> 'if_lost' is distinct from 'respawn')
     union all
-    select 'gone_is_final', id, format('gone with reason %s at %s', gone_reason, gone_at)
-    from sandbox where state = 'gone' and (gone_reason is null or gone_at is null)
+    select 'gone_is_final', id, format('%s with reason %s at %s', state, gone_reason, gone_at)
+    from sandbox where (state = 'gone') <> (gone_reason is not null) or (state = 'gone') <> (gone_at is not null)
 
     union all
     select 'one_active', sandbox.id, format('%s with operation %s, active: %s', state, sandbox.operation_id, active)
@@ -65,38 +72,48 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
     union all
     select 'history_replays', told.sandbox_id, format('event %s: %s from %s to %s, after %s', told.id, told.type,
       from_state, to_state, state_before)
-    from told left join legal on legal."from" = from_state and legal."to" = to_state and legal.type = told.type
-    where (not is_first and from_state is distinct from state_before) or (from_state is not null and legal.type is null)
+    from told left join legal on legal."from" is not distinct from from_state and legal."to" = to_state and legal.type = told.type
+    where (not is_first and from_state is distinct from state_before) or legal.type is null
     union all
-    select 'history_replays', sandbox.id, format('%s, but history ends in %s', state, coalesce(told.to_state, 'nothing'))
+    select 'history_replays', sandbox.id, format('%s with reason %s and checkpoint %s, but history ends in %s: %s', state, gone_reason,
+      sandbox.checkpoint_id, coalesce(told.to_state, 'nothing'), told.detail)
     from sandbox left join told on told.sandbox_id = sandbox.id and is_last
     where told.to_state is distinct from state
+      or state = 'gone' and told.detail ->> 'reason' is distinct from gone_reason
+      or state = 'suspended' and told.detail ->> 'checkpoint_id' is distinct from sandbox.checkpoint_id
 
     union all
     select 'everything_ends', operation.sandbox_id, format('%s is %s, and nothing will move it', operation.id, status)
     from operation join sandbox on sandbox.id = operation.sandbox_id
     where status = 'active' and (sandbox.operation_id is distinct from operation.id or ring_at is null)
-      or status = 'waiting' and (sandbox.operation_id is null or judgement is null)
+      or status = 'waiting' and (sandbox.operation_id is null or not coalesce(judgement ?& ${SETTLED}::text[], false))
+      or status not in ('active', 'waiting') and settled_at is null
     union all
     select 'everything_ends', sandbox.id, format('%s wait by its own count, and %s in its line up to %s of %s', waiting, standing,
       last_id, tail_id)
     from sandbox, lateral (select count(*) filter (where status = 'waiting') as standing,
-        (array_agg(operation.id order by place desc) filter (where status in ('waiting', 'active')))[1] as last_id
+        (array_agg(operation.id order by place desc) filter (where status in ('waiting', 'active')))[1] as last_id,
+        (array_agg(operation.fingerprint order by place desc) filter (where status in ('waiting', 'active')))[1] as last_fingerprint
       from operation where operation.sandbox_id = sandbox.id)
-    where waiting <> standing or tail_id is distinct from last_id
+    where waiting <> standing or tail_id is distinct from last_id or tail_fingerprint is distinct from last_fingerprint
 
     union all
     select 'one_performer', operation.sandbox_id, format('%s (%s, %s, %s attempts) has %s ends in history: %s', operation.id, kind,
       status, attempt, ends, results)
-    from operation, lateral (select count(*) as ends, array_agg(finish.detail ->> 'status') as results from finish
+    from operation, lateral (select count(*) as ends, array_agg(concat_ws(' ', finish.detail ->> 'status', finish.detail ->> 'outcome')) as results from finish
       where finish.operation_id = operation.id)
-    where ends > 1 or (ends = 1 and results[1] is distinct from status)
-      or (ends = 0 and attempt > 0 and status not in ('active', 'waiting')
+    where ends > 1 or (ends = 1 and results[1] is distinct from concat_ws(' ', status, outcome))
+      or (ends = 0 and (attempt > 0 or outcome <> 'already_done' or status = 'failed') and settled_at is not null
         and exists (select from told where told.sandbox_id = operation.sandbox_id and is_first and from_state is null))
+    union all
+    select 'one_performer', sandbox_id, format('%s stands directly behind its equal', id)
+    from (select *, lag(fingerprint) over (partition by sandbox_id order by place) as ahead from operation
+      where status in ('waiting', 'active')) as standing
+    where ahead = fingerprint
 
     union all
     select 'fences_grow', sandbox_id, format('event %s carries fence %s after %s', id, fence, fence_before)
-    from told where fence < fence_before
+    from told where fence is null or fence < fence_before
     union all
     select 'fences_grow', finish.sandbox_id, format('event %s ended %s with fence %s, but its last attempt had %s', finish.id,
       operation.id, finish.fence, operation.fence)
@@ -105,6 +122,9 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
     union all
     select 'fences_grow', sandbox.id, format('%s has fence %s, and its sandbox %s', operation.id, operation.fence, sandbox.fence)
     from sandbox join operation on operation.sandbox_id = sandbox.id
-    where operation.fence > sandbox.fence`.execute(db)
+    where operation.fence > sandbox.fence
+    union all
+    select 'fences_grow', sandbox_id, format('%s operations have fence %s', count(*), fence)
+    from operation where fence is not null group by sandbox_id, fence having count(*) > 1`.execute(db)
   return rows
 }

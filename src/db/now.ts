@@ -6,3 +6,17 @@ export function dbNow(clock: Clock): RawBuilder<Date> {
   const stoppedAt = clock.stoppedAt()
   return stoppedAt ? sql<Date>`${stoppedAt.toISOString()}::timestamptz` : sql<Date>`now()`
 }
+
+/**
+ * This very moment, as SQL: later than `dbNow` when the statement has waited for a lock. To be asked for once, after the
+ * lock, so that what was written one after the other also has times one after the other.
+ */
+export function dbMoment(clock: Clock): RawBuilder<Date> {
+  const stoppedAt = clock.stoppedAt()
+  return stoppedAt ? sql<Date>`${stoppedAt.toISOString()}::timestamptz` : sql<Date>`clock_timestamp()`
+}
+
+/** So many milliseconds, as SQL, to be added to a time; null adds up to no time at all. */
+export function interval(ms: number | null): RawBuilder<unknown> {
+  return sql`make_interval(secs => ${ms}::float8 / 1000)`
+}

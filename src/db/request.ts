@@ -3,9 +3,9 @@ import pg from 'pg'
 import type { Clock } from '../clock.ts'
 import { SandmanError } from '../errors.ts'
 import { judgementOf, type Kind, LINE_MAX, type Options, type Verdict } from '../sandbox/judge.ts'
-import { dbIn, UNHEARD_MS } from './bell-times.ts'
+import { UNHEARD_MS } from './bell-times.ts'
 import { fromJson } from './json-row.ts'
-import { dbNow } from './now.ts'
+import { dbMoment, dbNow, interval } from './now.ts'
 import { findOperation } from './operations.ts'
 import type { Db } from './pool.ts'
 import { ID_PREFIXES, type OperationRow, type SandboxRow } from './schema.ts'
@@ -38,7 +38,8 @@ export type SpawnRequest = {
 
 /**
  * Asks something of a sandbox: locks it, judges, and writes down what came of it, in one statement and so in one transaction.
- * Whoever calls this rings the queue afterwards when the answer is `work`.
+ * Whoever calls this rings the queue afterwards when the answer is `work`. Not to be called inside of another transaction:
+ * one whose idempotency key turns out to be taken is asked again.
  *
  * The statement decides nothing: it picks from the judgement that was made beforehand, by what it finds under the lock. It
  * may have waited for that lock, and then sees of other tables what was there before it waited; so all that it has to know
@@ -47,14 +48,13 @@ export type SpawnRequest = {
 export async function request(db: Db, asked: SandboxRequest): Promise<Requested> {
   const { fleet, sandboxId, kind, options = {}, clock } = asked
   const judgement = JSON.stringify(judgementOf({ kind, options }, sandboxId))
-  const now = dbNow(clock)
   const statement = sql<Found>`
     /* request */ with ${known(asked)}, sandbox as (
       select * from sandman.sandboxes
       where id = ${sandboxId} and fleet = ${fleet} and not exists (select from known)
       for update
     ), found as (
-      select *, ${judgement}::jsonb as judgement,
+      select *, ${dbMoment(clock)} as now, ${judgement}::jsonb as judgement,
         case ${kind}::text when 'pause' then can_pause when 'snapshot' then can_snapshot else true end as able,
         case when tail_fingerprint = md5(${kind}::text || ' ' || ${json(options)}::text) then 'behind_equal'
              when waiting >= ${LINE_MAX} then 'line_full'
@@ -69,24 +69,22 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
         then resting -> state else judgement -> 'in_flight' -> state -> place end as verdict)
     ), operation as (
       insert into sandman.operations
-        (id, sandbox_id, kind, options, behind, judgement, status, outcome, error, checkpoint_id,
-         created_at, started_at, settled_at)
-      select sandman.make_id(${ID_PREFIXES.operation}, ${now}), id, ${kind}, ${json(options)},
-        case answer when 'wait' then tail_fingerprint end,
+        (id, sandbox_id, kind, options, judgement, status, outcome, error, checkpoint_id, created_at, started_at, settled_at)
+      select sandman.make_id(${ID_PREFIXES.operation}, now), id, ${kind}, ${json(options)},
         case answer when 'wait' then resting end,
         case answer when 'work' then 'active' when 'wait' then 'waiting' when 'already_done' then 'succeeded' else 'refused' end,
         case answer when 'already_done' then 'already_done' end,
         verdict -> 'error',
         case answer when 'already_done' then checkpoint_id end,
-        ${now}, case answer when 'work' then ${now} end, case when answer in ('already_done', 'refused') then ${now} end
+        now, case answer when 'work' then now end, case when answer in ('already_done', 'refused') then now end
       from answered where answer <> 'join'
       returning *
     ), moved as (
       update sandman.sandboxes set
         state            = coalesce(verdict ->> 'state', sandboxes.state),
-        state_changed_at = case answer when 'work' then ${now} else sandboxes.state_changed_at end,
+        state_changed_at = case answer when 'work' then now else sandboxes.state_changed_at end,
         operation_id     = case answer when 'work' then operation.id else sandboxes.operation_id end,
-        ring_at          = case answer when 'work' then ${dbIn(clock, UNHEARD_MS)} else sandboxes.ring_at end,
+        ring_at          = case answer when 'work' then now + ${interval(UNHEARD_MS)} else sandboxes.ring_at end,
         waiting          = sandboxes.waiting + case answer when 'wait' then 1 else 0 end,
         tail_id          = operation.id,
         tail_fingerprint = operation.fingerprint,
@@ -101,13 +99,12 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
       returning sandboxes.*
     ), told as (
       insert into sandman.events (sandbox_id, at, type, from_state, to_state, operation_id, fence)
-      select answered.id, ${now}, verdict ->> 'move', state, verdict ->> 'state', operation.id, answered.fence
+      select answered.id, now, verdict ->> 'move', state, verdict ->> 'state', operation.id, answered.fence
       from answered, operation where answer = 'work'
     ), ${named(asked, sql`select coalesce((select id from operation), tail_id) as id from answered`)}
-    select answer, coalesce(to_jsonb(operation), to_jsonb(joined)) as operation, tail_id as joined_id,
+    select answer, to_jsonb(operation) as operation, tail_id as joined_id,
       coalesce((select to_jsonb(moved) from moved), (select to_jsonb(sandbox) from sandbox)) as sandbox, true as same
     from answered left join operation on true
-      left join sandman.operations as joined on answer = 'join' and joined.id = tail_id
     union all
     ${repeated(sql`operations.sandbox_id = ${sandboxId} and operations.kind = ${kind} and operations.options = ${json(options)}`)}`
   const found = await runOnce(db, statement, asked.idempotencyKey)
@@ -137,7 +134,7 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
         (id, fleet, backend, can_pause, can_snapshot, spec, metadata, agent_thread_id, state, state_changed_at,
          operation_id, tail_id, tail_fingerprint, ring_at, created_at, last_active_at)
       select sandbox_id, ${fleet}, ${backend}, ${canPause}, ${canSnapshot}, ${json(spec)}, ${json(metadata)}, ${agentThreadId},
-        'provisioning', ${now}, id, id, fingerprint, ${dbIn(clock, UNHEARD_MS)}, ${now}, ${now}
+        'provisioning', ${now}, id, id, fingerprint, ${now} + ${interval(UNHEARD_MS)}, ${now}, ${now}
       from operation
       returning *
     ), told as (
@@ -147,7 +144,8 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
     select 'work' as answer, to_jsonb(operation) as operation, null as joined_id, to_jsonb(sandbox) as sandbox, true as same
     from operation, sandbox
     union all
-    ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}`)}`
+    ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}
+      and sandboxes.metadata = ${json(metadata)}`)}`
   const found = await runOnce(db, statement, asked.idempotencyKey)
   return read(db, found as Found, asked)
 }
@@ -203,7 +201,7 @@ async function read(db: Db, found: Found, { fleet, idempotencyKey: key }: Keyed)
       { details: { key, operationId: found.operation?.id } },
     )
   }
-  // One that was joined the moment it was written is not seen yet by the statement that joined it.
+  // Who waited for the lock would see the operation it joins as that was before: so it is read afterwards.
   const operation = found.operation
     ? fromJson<OperationRow>(found.operation)
     : ((await findOperation(db, { fleet, id: found.joined_id as string })) as OperationRow)

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import type { Kind } from '../sandbox/judge.ts'
-import { dbIn, UNHEARD_MS } from './bell-times.ts'
-import { dbNow } from './now.ts'
+import { UNHEARD_MS } from './bell-times.ts'
+import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 
 /**
@@ -20,7 +20,7 @@ export async function claimUnheard(
       order by ring_at limit ${max}
       for update skip locked
     ), claimed as (
-      update sandman.sandboxes set ring_at = ${dbIn(clock, UNHEARD_MS)}
+      update sandman.sandboxes set ring_at = ${dbNow(clock)} + ${interval(UNHEARD_MS)}
       from due where sandboxes.id = due.id
       returning sandboxes.operation_id
     )

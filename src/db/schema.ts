@@ -71,8 +71,6 @@ export type OperationRow = {
   kind: Kind
   options: Options
   fingerprint: string
-  /** The fingerprint of the one ahead of it in the line when it came. */
-  behind: string | null
   place: number
   /** While it waits: what it will be told in whichever state its turn finds the sandbox. */
   judgement: Record<SettledState, WrittenVerdict> | null

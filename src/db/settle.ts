@@ -3,9 +3,9 @@ import type { Clock } from '../clock.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import { type GoneReason, movesInto } from '../sandbox/states.ts'
-import { dbIn, UNHEARD_MS } from './bell-times.ts'
+import { UNHEARD_MS } from './bell-times.ts'
 import { fromJson } from './json-row.ts'
-import { dbNow } from './now.ts'
+import { dbMoment, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import { type CheckpointRow, ID_PREFIXES, type OperationOutcome, type OperationRow, type SandboxRow } from './schema.ts'
 import type { Attempt } from './take.ts'
@@ -70,7 +70,9 @@ export async function settle(
       answered: result.answered,
     }
   }
-  throw new Error(`${attempt.operationId} was not settled: its line grew ${TRIES_MAX} times while it tried`)
+  throw new Error(
+    `${attempt.operationId} was not settled: the line behind it is not as long as its sandbox says, and that did not change in ${TRIES_MAX} looks`,
+  )
 }
 
 /** A line that grows on every try is longer than any line can be. */
@@ -86,7 +88,6 @@ type Result = {
 }
 
 async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock): Promise<Result> {
-  const now = dbNow(clock)
   const { rest } = ending
   const running = rest.state === 'running' ? rest : undefined
   const seen = rest.state === 'suspended' ? rest.checkpoint : running?.snapshot
@@ -104,7 +105,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       select operations.id, operations.kind, place, operations.judgement -> ${rest.state}::text as verdict
       from sandbox join sandman.operations on operations.sandbox_id = sandbox.id and operations.status = 'waiting'
     ), current as (
-      select * from sandbox where move is not null and waiting = (select count(*) from line)
+      select *, ${dbMoment(clock)} as now from sandbox where move is not null and waiting = (select count(*) from line)
     ), next as (
       select line.* from line, current where verdict ->> 'answer' = 'work' order by place limit 1
     ), answered as (
@@ -112,8 +113,8 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
     ), checkpoint as (
       insert into sandman.checkpoints
         (id, sandbox_id, kind, status, provider_ref, name, size_bytes, created_at, verified_at)
-      select sandman.make_id(${ID_PREFIXES.checkpoint}, ${now}), id, ${seen?.kind ?? null}, 'ready',
-        ${seen?.providerRef ?? null}, ${seen?.name ?? null}, ${seen?.sizeBytes ?? null}::bigint, ${now}, ${now}
+      select sandman.make_id(${ID_PREFIXES.checkpoint}, now), id, ${seen?.kind ?? null}, 'ready',
+        ${seen?.providerRef ?? null}, ${seen?.name ?? null}, ${seen?.sizeBytes ?? null}::bigint, now, now
       from current where ${seen !== undefined}
       returning *
     ), retired as (
@@ -140,21 +141,21 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
         outcome       = results.outcome,
         error         = results.error,
         checkpoint_id = results.checkpoint_id,
-        settled_at    = ${now}
-      from results where operations.id = results.id
+        settled_at    = current.now
+      from results, current where operations.id = results.id
       returning operations.*
     ), operation as (
       select * from ended where id = ${attempt.operationId}
     ), promoted as (
       -- From the operation, so that this comes after its end: two are never active, not even inside of a statement.
-      update sandman.operations set status = 'active', started_at = ${now}
+      update sandman.operations set status = 'active', started_at = operation.settled_at
       from next, operation where operations.id = next.id
     ), moved as (
       update sandman.sandboxes set
         state            = coalesce(next.verdict ->> 'state', ${rest.state}),
-        state_changed_at = ${now},
+        state_changed_at = now,
         gone_reason      = case when next.id is null then ${reason} end,
-        gone_at          = case when next.id is null and ${reason !== null} then ${now} end,
+        gone_at          = case when next.id is null and ${reason !== null} then now end,
         checkpoint_id    = kept.checkpoint_id,
         provider_ref     = case when next.verdict ->> 'state' = 'provisioning' then null
                                 else coalesce(${running?.providerRef ?? null}, sandboxes.provider_ref) end,
@@ -164,26 +165,28 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
                                 else sandboxes.agent_thread_id end,
         preview_url      = case when ${running !== undefined}
                                 then coalesce(${running?.previewUrl ?? null}, sandboxes.preview_url) end,
-        last_active_at   = case when ${running !== undefined} then ${now} else sandboxes.last_active_at end,
+        -- Waking is activity. What merely failed to end it is not, or a sandbox that cannot be paused would never be idle.
+        last_active_at   = case when ${outcome !== null} and sandboxes.state in ('provisioning', 'resuming') then now
+                                else sandboxes.last_active_at end,
         operation_id     = next.id,
         waiting          = sandboxes.waiting - (select count(*) from answered) - case when next.id is null then 0 else 1 end,
         tail_id          = case when next.id is null then null else sandboxes.tail_id end,
         tail_fingerprint = case when next.id is null then null else sandboxes.tail_fingerprint end,
-        ring_at          = case when next.id is null then null else ${dbIn(clock, UNHEARD_MS)} end
+        ring_at          = case when next.id is null then null else now + ${interval(UNHEARD_MS)} end
       from current join kept on true left join next on true
       where sandboxes.id = current.id
       returning sandboxes.*
     ), told as (
       insert into sandman.events (sandbox_id, at, type, from_state, to_state, operation_id, fence, detail)
-      select sandbox_id, ${now}, type, from_state, to_state, operation_id, fence, detail
+      select sandbox_id, now, type, from_state, to_state, operation_id, fence, detail
       from (
-        select 1 as nth, id as sandbox_id, move as type, state as from_state, ${rest.state}::text as to_state,
+        select 1 as nth, now, id as sandbox_id, move as type, state as from_state, ${rest.state}::text as to_state,
           operation_id, ${attempt.fence}::int as fence,
           jsonb_strip_nulls(${JSON.stringify(detail)}::jsonb || jsonb_build_object(
             'error', ${error}::jsonb, 'checkpoint_id', coalesce((select id from checkpoint), kept.checkpoint_id))) as detail
         from current, kept
         union all
-        select 2, current.id, next.verdict ->> 'move', ${rest.state}::text, next.verdict ->> 'state', next.id, fence, '{}'
+        select 2, now, current.id, next.verdict ->> 'move', ${rest.state}::text, next.verdict ->> 'state', next.id, fence, '{}'
         from current, next
       ) as story
       order by nth

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
-import { dbIn, UNSETTLED_MS } from './bell-times.ts'
+import { UNSETTLED_MS } from './bell-times.ts'
 import { fromJson } from './json-row.ts'
-import { dbNow } from './now.ts'
+import { dbNow, interval } from './now.ts'
 import { findOperation } from './operations.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow, OperationRow, SandboxRow } from './schema.ts'
@@ -27,11 +27,12 @@ export type NotTaken = { attempt: undefined; because: 'unknown' | 'waiting' | 'e
  */
 export async function take(
   db: Db,
-  { fleet, operationId, worker, clock }: { fleet: string; operationId: string; worker: string; clock: Clock },
+  asked: { fleet: string; operationId: string; worker: string; clock: Clock },
 ): Promise<Taken | NotTaken> {
+  const { fleet, operationId, worker, clock } = asked
   const { rows } = await sql<{ operation: Json; sandbox: Json; checkpoint: Json | null }>`
     /* take */ with sandbox as (
-      update sandman.sandboxes set fence = fence + 1, ring_at = ${dbIn(clock, UNSETTLED_MS)}
+      update sandman.sandboxes set fence = fence + 1, ring_at = ${dbNow(clock)} + ${interval(UNSETTLED_MS)}
       where operation_id = ${operationId} and fleet = ${fleet}
       returning *
     ), operation as (
@@ -45,6 +46,8 @@ export async function take(
   const [taken] = rows
   if (!taken) {
     const operation = await findOperation(db, { fleet, id: operationId })
+    // Its turn came between the two looks. It comes once, so this does not go on.
+    if (operation?.status === 'active') return take(db, asked)
     return {
       attempt: undefined,
       because: operation ? (operation.status === 'waiting' ? 'waiting' : 'ended') : 'unknown',

@@ -31,11 +31,12 @@ export async function ring({ producer, events }: Deps, { operationId, kind }: Du
 }
 
 /** Rings for what nobody has heard of, or what its worker has left behind, and says for how many. */
-export async function ringForUnheard(deps: Deps): Promise<number> {
+export async function ringForUnheard(deps: Deps, isStopped = () => false): Promise<number> {
   const unheard = await claimUnheard(deps.db, { fleet: deps.fleet, max: BATCH_MAX, clock: deps.clock })
   let rung = 0
   for (const due of unheard) {
-    if ((await ring(deps, due)) === 'unheard') break
+    // Those that are left out here come up again.
+    if (isStopped() || (await ring(deps, due)) === 'unheard') break
     deps.events.emit('operation.rung_again', due)
     rung++
   }
@@ -51,7 +52,7 @@ export function keepRinging(deps: Deps, { everyMs = EVERY_MS } = {}): { stop(): 
   let isStopped = false
   const look = async (): Promise<void> => {
     try {
-      await ringForUnheard(deps)
+      await ringForUnheard(deps, () => isStopped)
     } catch (error) {
       deps.events.emit('operation.look_failed', { error })
     }

@@ -73,6 +73,15 @@ describe('suspended', () => {
     )
   })
 
+  test('a checkpoint that is lost does not come back, and none changes hands', async () => {
+    const { id, checkpoint_id } = await ledger.at('suspended')
+    await ledger.perform((await ledger.ask(id, 'resume')).operation.id)
+    const set = (change: string) => forbiddenBy(`update sandman.checkpoints set ${change} where id = $1`, checkpoint_id)
+    expect(await set(`status = 'ready'`)).toBe('checkpoints_do_not_come_back')
+    expect(await set(`status = 'missing'`)).toBe('checkpoints_do_not_come_back')
+    expect(await set(`provider_ref = 'another'`)).toBe('checkpoints_identity_stays')
+  })
+
   test('a checkpoint is ready only when it has been seen', async () => {
     const { id } = await ledger.at('running')
     const claim = `insert into sandman.checkpoints (id, sandbox_id, kind, status, provider_ref, created_at)
@@ -157,11 +166,73 @@ describe('an operation', () => {
     ).toBe('operations_one_active')
   })
 
+  test('cannot be at work on a sandbox that rests, or is at work on something else', async () => {
+    const { id } = await ledger.at('running')
+    expect(
+      await forbiddenBy(`${insert('status, started_at')} values ('op_two', $1, 'kill', now(), 'active', now())`, id),
+    ).toBe('operations_active_is_at_work')
+  })
+
   test('never stands directly behind an equal', async () => {
+    const { sandbox, operation } = await ledger.spawn()
+    const line = `with second as (${insert('status, judgement, options')}
+        select 'op_two', $1, kind, now(), 'waiting', '{"running": 1, "suspended": 1, "gone": 1}', options
+        from sandman.operations where id = $2 returning *)
+      update sandman.sandboxes set waiting = 1, tail_id = second.id, tail_fingerprint = second.fingerprint
+      from second where sandboxes.id = second.sandbox_id`
+    expect(await forbiddenBy(line, sandbox.id, operation.id)).toBe('line_is_in_order')
+  })
+
+  test('neither joins nor leaves a line behind the back of its sandbox', async () => {
     const { sandbox } = await ledger.spawn()
-    const statement = `${insert('status, judgement, behind')}
-      values ('op_two', $1, 'kill', now(), 'waiting', '{}', md5('kill {}'))`
-    expect(await forbiddenBy(statement, sandbox.id)).toBe('operations_equal_ones_fold')
+    const { operation } = await ledger.ask(sandbox.id, 'pause')
+    const judgement = `'{"running": 1, "suspended": 1, "gone": 1}'`
+    for (const [statement, id] of [
+      [
+        `update sandman.operations set status = 'refused', error = '{"error_type": "", "message": "", "retryable": true}',
+        settled_at = now() where id = $1`,
+        operation.id,
+      ],
+      [`${insert('status, judgement')} values ('op_two', $1, 'kill', now(), 'waiting', ${judgement})`, sandbox.id],
+      ['update sandman.sandboxes set waiting = 0 where id = $1', sandbox.id],
+      ['update sandman.sandboxes set waiting = 2 where id = $1', sandbox.id],
+      ['update sandman.sandboxes set tail_id = operation_id where id = $1', sandbox.id],
+      [`update sandman.sandboxes set tail_fingerprint = 'x' where id = $1`, sandbox.id],
+    ]) {
+      expect(await forbiddenBy(statement as string, id)).toBe('line_is_in_order')
+    }
+    const forget = `update sandman.operations set judgement = '{}' where id = $1`
+    expect(await forbiddenBy(forget, operation.id)).toBe('operations_waiting_knows_what_for')
+    const resting = await ledger.at('running')
+    const wait = `${insert('status, judgement')} values ('op_two', $1, 'kill', now(), 'waiting', ${judgement})`
+    expect(await forbiddenBy(wait, resting.id)).toBe('line_is_in_order')
+    await ledger.drain(sandbox.id)
+  })
+
+  test('has a fence exactly when it was attempted, and a result of its own sandbox', async () => {
+    const { operation } = await ledger.spawn()
+    expect(await forbiddenBy(`update sandman.operations set attempt = 1 where id = $1`, operation.id)).toBe(
+      'operations_attempt_has_fence',
+    )
+    const { checkpoint_id } = await ledger.at('suspended')
+    const borrow = `update sandman.operations set checkpoint_id = $2 where id = $1`
+    expect(await forbiddenBy(borrow, operation.id, checkpoint_id)).toBe('operations_checkpoint_is_its_own')
+  })
+
+  test('is deleted only by pruning, and so are keys and executions', async () => {
+    const { id } = await ledger.at('running')
+    const { operation } = await ledger.ask(id, 'resume', { idempotencyKey: 'kept' })
+    await queueExecution(database.db, { fleet: ledger.fleet, sandboxId: id, clock })
+    expect(await forbiddenBy(`delete from sandman.operations where id = $1`, operation.id)).toBe(
+      'operations_are_only_pruned',
+    )
+    expect(await forbiddenBy(`delete from sandman.idempotency_keys where key = 'kept'`)).toBe(
+      'idempotency_keys_are_only_pruned',
+    )
+    expect(await forbiddenBy(`truncate sandman.idempotency_keys`)).toBe('idempotency_keys_are_not_truncated')
+    expect(await forbiddenBy(`delete from sandman.executions where sandbox_id = $1`, id)).toBe(
+      'executions_are_only_pruned',
+    )
   })
 
   test('that has ended never changes again', async () => {
@@ -206,6 +277,22 @@ describe('an operation', () => {
   })
 })
 
+test('a time to live is longer than nothing, and an event about a state knows it', async () => {
+  const { id } = await ledger.at('running')
+  for (const column of ['idle_ttl_ms', 'hard_ttl_ms', 'retention_ms']) {
+    expect(await forbiddenBy(`update sandman.sandboxes set ${column} = 0 where id = $1`, id)).toBe(
+      'sandboxes_ttl_positive',
+    )
+  }
+  const tell = (to: string, fence: string) =>
+    forbiddenBy(
+      `insert into sandman.events (sandbox_id, at, type, to_state, fence) values ($1, now(), 'x', '${to}', ${fence})`,
+      id,
+    )
+  expect(await tell('asleep', '1')).toBe('events_state_known')
+  expect(await tell('running', 'null')).toBe('events_move_has_fence')
+})
+
 test('a fence only grows, and who a sandbox is never changes', async () => {
   const { sandbox, operation } = await ledger.spawn()
   await ledger.begin(operation.id)
@@ -234,6 +321,7 @@ describe('an execution', () => {
       ...asked(),
       sandboxId: sandbox.id,
       command: ['make', 'it'],
+      hardDeadlineMs: 60_000,
     })) as { id: string; status: string }
     expect(id).toMatch(/^exe_/)
     expect(status).toBe('queued')
@@ -245,6 +333,8 @@ describe('an execution', () => {
       reason: 'oom_killed',
       exit_code: 137,
       incarnation: 'one',
+      command: ['make', 'it'],
+      hard_deadline_at: new Date('2026-03-01T12:01:00Z'),
       ended_at: new Date('2026-03-01T12:00:00Z'),
     })
     const told = (await listEvents(database.db, sandbox.id)).filter(({ execution_id }) => execution_id === id)
@@ -303,11 +393,16 @@ describe('history', () => {
     const past = ledgerOn(database.db, { fleet: ledger.fleet, clock: old })
     const { id } = await past.at('suspended')
     const young = await ledger.at('running')
-    const before = new Date('2021-01-01T00:00:00Z')
-    expect(await pruneEvents(database.db, { before, max: 2 })).toBe(2)
-    expect(await pruneEvents(database.db, { before, max: 100 })).toBe(1)
-    expect(await pruneEvents(database.db, { before, max: 100 })).toBe(0)
-    expect(await listEvents(database.db, id)).toMatchObject([{ type: 'paused', to_state: 'suspended' }])
+    const { id: executionId } = (await queueExecution(database.db, { ...past, sandboxId: id })) as { id: string }
+    const prune = (max: number) => pruneEvents(database.db, { olderThanMs: 365 * 86_400_000, max, clock })
+    const left = async () => (await listEvents(database.db, id)).map(({ type }) => type)
+    expect(await prune(2)).toBe(2)
+    expect(await left()).toEqual(['pause_began', 'paused', 'execution_queued'])
+    expect(await prune(100)).toBe(1)
+    expect(await prune(100)).toBe(0)
+    expect(await left()).toEqual(['paused', 'execution_queued'])
+    await endExecution(database.db, { id: executionId, end: { status: 'cancelled', reason: 'cancelled' }, clock: old })
+    expect(await prune(100)).toBe(0)
     expect(await listEvents(database.db, young.id)).toHaveLength(2)
     expect(await forbiddenBy(`delete from sandman.events where sandbox_id = $1`, id)).toBe('events_are_only_pruned')
   })

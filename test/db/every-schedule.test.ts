@@ -71,20 +71,21 @@ function workLeadsTo(scenario: Scenario, { kind }: Request): SettledState {
 function oneAfterTheOther(scenario: Scenario, schedule: Schedule): { told: string[]; end: SettledState } {
   let state: SettledState | undefined = scenario.start === 'absent' ? undefined : scenario.start
   const told: string[] = []
-  for (const [index, { request, answer, operation }] of schedule.answers.entries()) {
-    if (answer === 'join') {
-      // The one directly ahead asked for the same: it has one performer, and one result for both.
+  for (const [index, { request, found, answer, operation }] of schedule.answers.entries()) {
+    // The one exception: nobody waits to copy what is being taken away.
+    if (request.kind === 'snapshot' && (found.state === 'pausing' || found.state === 'killing')) {
+      told.push('invalid_transition')
+      continue
+    }
+    // Whoever finds its equal at the end of the line, and only there, shares its performer and its result.
+    if (found.last !== undefined && describeRequest(found.last) === describeRequest(request)) {
+      expect(answer).toBe('join')
       const ahead = schedule.answers.findLastIndex((other, at) => at < index && other.operation.id === operation.id)
       expect(schedule.answers[ahead]?.request).toEqual(request)
       told.push(told[ahead] as string)
       continue
     }
-    if (answer === 'refused' && operation.error?.error_type === 'invalid_transition') {
-      // The one exception: nobody waits to copy what is being taken away.
-      expect(request.kind).toBe('snapshot')
-      told.push('invalid_transition')
-      continue
-    }
+    expect(answer).not.toBe('join')
     const ruling = state === undefined ? 'work' : rule(scenario, state, request)
     if (ruling !== 'work') {
       told.push(ruling)

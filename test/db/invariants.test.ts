@@ -78,6 +78,29 @@ const BUGS: Bug[] = [
     },
   },
   {
+    invariant: 'suspended_has_checkpoint',
+    bug: 'running, and yet to be resumed from somewhere',
+    async make() {
+      const { id, checkpoint_id } = await ledger.at('suspended')
+      await ledger.perform((await ledger.ask(id, 'resume')).operation.id)
+      await database.pool.query(`update sandman.checkpoints set status = 'ready' where id = $1`, [checkpoint_id])
+      await set(`checkpoint_id = '${checkpoint_id}'`, id)
+    },
+  },
+  {
+    invariant: 'suspended_has_checkpoint',
+    bug: 'suspended with a checkpoint that nobody has seen',
+    async make() {
+      const { checkpoint_id } = await ledger.at('suspended')
+      await database.pool.query(`update sandman.checkpoints set verified_at = null where id = $1`, [checkpoint_id])
+    },
+  },
+  {
+    invariant: 'gone_is_final',
+    bug: 'running, with a reason to be gone',
+    make: async () => set(`gone_reason = 'killed', gone_at = now()`, (await ledger.at('running')).id),
+  },
+  {
     invariant: 'gone_is_final',
     bug: 'back to life without a respawn',
     async make() {
@@ -144,6 +167,54 @@ const BUGS: Bug[] = [
     },
   },
   {
+    invariant: 'history_replays',
+    bug: 'a birth that does not exist',
+    async make() {
+      const { id } = await ledger.at('running')
+      await database.pool.query(
+        `update sandman.events set type = 'born' where sandbox_id = $1 and from_state is null`,
+        [id],
+      )
+    },
+  },
+  {
+    invariant: 'history_replays',
+    bug: 'gone for another reason than history gives',
+    make: async () => set(`gone_reason = 'expired'`, (await ledger.at('gone')).id),
+  },
+  {
+    invariant: 'history_replays',
+    bug: 'suspended with another checkpoint than history names',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      await database.pool.query(`update sandman.events set detail = detail - 'checkpoint_id' where sandbox_id = $1`, [
+        id,
+      ])
+    },
+  },
+  {
+    invariant: 'everything_ends',
+    bug: 'a waiting operation that does not know what for',
+    async make() {
+      const { sandbox } = await ledger.spawn()
+      const { operation } = await ledger.ask(sandbox.id, 'pause')
+      await database.pool.query(`update sandman.operations set judgement = '{}' where id = $1`, [operation.id])
+    },
+  },
+  {
+    invariant: 'everything_ends',
+    bug: 'a line whose end asks for something else',
+    make: async () => set(`tail_fingerprint = 'x'`, (await ledger.spawn()).sandbox.id),
+  },
+  {
+    invariant: 'everything_ends',
+    bug: 'an operation that ended at no time',
+    async make() {
+      const { id } = await ledger.at('running')
+      await database.pool.query(`update sandman.operations set settled_at = null where sandbox_id = $1`, [id])
+    },
+  },
+  {
     invariant: 'everything_ends',
     bug: 'an active operation that nobody will ring for',
     make: async () => set('ring_at = null', (await ledger.spawn()).sandbox.id),
@@ -206,6 +277,54 @@ const BUGS: Bug[] = [
       const { id } = await ledger.at('running')
       const { operation } = await ledger.ask(id, 'resume')
       await database.pool.query(`update sandman.operations set attempt = 1, fence = 1 where id = $1`, [operation.id])
+    },
+  },
+  {
+    invariant: 'one_performer',
+    bug: 'an outcome that history does not tell of',
+    async make() {
+      const { id } = await ledger.at('running')
+      await database.pool.query(`update sandman.operations set outcome = 'already_done' where sandbox_id = $1`, [id])
+    },
+  },
+  {
+    invariant: 'one_performer',
+    bug: 'done without ever having begun',
+    async make() {
+      const { id } = await ledger.at('running')
+      const { operation } = await ledger.ask(id, 'resume')
+      await database.pool.query(`update sandman.operations set outcome = 'done' where id = $1`, [operation.id])
+    },
+  },
+  {
+    invariant: 'one_performer',
+    bug: 'two equal operations behind each other',
+    async make() {
+      const { sandbox } = await ledger.spawn()
+      await ledger.ask(sandbox.id, 'pause')
+      await ledger.ask(sandbox.id, 'kill')
+      await database.pool.query(
+        `update sandman.operations set kind = 'kill' where sandbox_id = $1 and kind = 'pause'`,
+        [sandbox.id],
+      )
+    },
+  },
+  {
+    invariant: 'fences_grow',
+    bug: 'two operations with one fence',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      await database.pool.query(`update sandman.operations set fence = 2 where sandbox_id = $1`, [id])
+    },
+  },
+  {
+    invariant: 'fences_grow',
+    bug: 'history written without a fence',
+    async make() {
+      const { id } = await ledger.at('running')
+      await database.pool.query(`update sandman.events set fence = null where sandbox_id = $1 and from_state is null`, [
+        id,
+      ])
     },
   },
   {

@@ -296,9 +296,10 @@ describe('an idempotency key', () => {
     const first = await ledger.spawn({ idempotencyKey: key, spec: { template: 'a' } })
     const again = await ledger.spawn({ idempotencyKey: key, spec: { template: 'a' } })
     expect(again).toMatchObject({ answer: 'repeated', sandbox: { id: first.sandbox.id } })
-    await expect(ledger.spawn({ idempotencyKey: key, spec: { template: 'b' } })).rejects.toMatchObject({
-      code: 'idempotency_key_reused',
-    })
+    for (const other of [{ spec: { template: 'b' } }, { backend: 'other' }, { metadata: { owner: 'you' } }]) {
+      const reuse = ledger.spawn({ idempotencyKey: key, spec: { template: 'a' }, ...other })
+      await expect(reuse).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+    }
     const { count } = await database.db
       .selectFrom('sandboxes')
       .select((eb) => eb.fn.countAll<number>().as('count'))
@@ -523,6 +524,20 @@ describe('an operation that nobody has heard of', () => {
     expect(await claim()).toEqual([])
   })
 
+  test('is rung for when it is due, however many requests join its line meanwhile; the oldest first', async () => {
+    const young = await ledger.spawn()
+    const { sandbox, operation } = await ledger.spawn()
+    await database.pool.query(`update sandman.sandboxes set ring_at = ring_at - interval '1 second' where id = $1`, [
+      sandbox.id,
+    ])
+    clock.advance(5_000)
+    await ledger.ask(sandbox.id, 'pause')
+    await ledger.ask(sandbox.id, 'pause')
+    clock.advance(5_000)
+    expect(await claim(1)).toEqual([{ operationId: operation.id, kind: 'spawn' }])
+    expect(await claim(1)).toEqual([{ operationId: young.operation.id, kind: 'spawn' }])
+  })
+
   test('is left alone for longer once a worker has taken it, and then comes up as well', async () => {
     const { operation } = await ledger.spawn()
     await ledger.begin(operation.id)
@@ -553,7 +568,7 @@ describe('an operation that nobody has heard of', () => {
   })
 })
 
-test('a request, a take and a settle are one round trip each', async () => {
+test('a request, a take and a settle are one round trip each, and a join is two', async () => {
   const statements: string[] = []
   const counted = new Kysely<Database>({
     dialect: new PostgresDialect({ pool: database.pool }),
@@ -563,15 +578,15 @@ test('a request, a take and a settle are one round trip each', async () => {
   }).withSchema(SCHEMA)
   const counting = ledgerOn(counted, { fleet: ledger.fleet, clock })
   const { id } = await ledger.at('running')
-  const count = async <T>(step: Promise<T>): Promise<T> => {
+  const count = async <T>(step: Promise<T>, roundTrips = 1): Promise<T> => {
     statements.length = 0
     const result = await step
-    expect(statements).toHaveLength(1)
+    expect(statements).toHaveLength(roundTrips)
     return result
   }
   await count(counting.spawn({ idempotencyKey: 'k' }))
   const pause = await count(counting.ask(id, 'pause', { idempotencyKey: 'l' }))
-  await count(counting.ask(id, 'pause'))
+  await count(counting.ask(id, 'pause'), 2) // who joins is shown the operation as it is then
   await count(counting.ask(id, 'resume'))
   const taken = await count(counting.begin(pause.operation.id))
   await count(counting.end(taken.attempt, endingOf(taken, 'works')))

@@ -101,25 +101,29 @@ async function inFlight(kind: Kind): Promise<{ id: string; taken: Taken }> {
   return { id: sandbox.id, taken: await ledger.begin(operation.id) }
 }
 
-test.each(KINDS)('a request that arrives while a %s settles is a request before or after it', async (kind) => {
-  for (const result of ['works', 'fails'] as const) {
-    for (const asked of KINDS) {
-      const prepare = async () => {
-        const { id, taken } = await inFlight(kind)
-        const settle: Step = (ledger) => ledger.end(taken.attempt, endingOf(taken, result))
-        return { id, settle, request: ask(id, asked) }
+test.each(KINDS.flatMap((kind) => ([undefined, 'kill', 'resume'] as const).map((waiting) => ({ kind, waiting }))))(
+  'a request that arrives while a $kind settles (waiting: $waiting) is one before or after it',
+  async ({ kind, waiting }) => {
+    for (const result of ['works', 'fails'] as const) {
+      for (const asked of KINDS) {
+        const prepare = async () => {
+          const { id, taken } = await inFlight(kind)
+          if (waiting) await on(database.db).ask(id, waiting)
+          const settle: Step = (ledger) => ledger.end(taken.attempt, endingOf(taken, result))
+          return { id, settle, request: ask(id, asked) }
+        }
+        await expectSame(`${kind} ${result}, then ${asked}`, async () => {
+          const { id, settle, request } = await prepare()
+          return { id, first: settle, second: request }
+        })
+        await expectSame(`${asked}, then ${kind} ${result}`, async () => {
+          const { id, settle, request } = await prepare()
+          return { id, first: request, second: settle }
+        })
       }
-      await expectSame(`${kind} ${result}, then ${asked}`, async () => {
-        const { id, settle, request } = await prepare()
-        return { id, first: settle, second: request }
-      })
-      await expectSame(`${asked}, then ${kind} ${result}`, async () => {
-        const { id, settle, request } = await prepare()
-        return { id, first: request, second: settle }
-      })
     }
-  }
-})
+  },
+)
 
 test.each(KINDS)('of two workers on one %s the later has the fence, whoever waits for whom', async (kind) => {
   const prepare = async () => {
@@ -139,6 +143,20 @@ test.each(KINDS)('of two workers on one %s the later has the fence, whoever wait
     }
     return { id, first: retake, second: settleInVain }
   })
+  await expectSame(`${kind}: settled, settled again`, async () => {
+    const { id, settle } = await prepare()
+    return { id, first: settle, second: settle }
+  })
+  for (const asked of KINDS) {
+    await expectSame(`${kind}: taken, then ${asked}`, async () => {
+      const { id, retake } = await prepare()
+      return { id, first: retake, second: ask(id, asked) }
+    })
+    await expectSame(`${kind}: ${asked}, then taken`, async () => {
+      const { id, retake } = await prepare()
+      return { id, first: ask(id, asked), second: retake }
+    })
+  }
   await expectSame(`${kind}: settled, taken late`, async () => {
     const { id, retake, settle } = await prepare()
     return { id, first: settle, second: retake }
@@ -156,6 +174,23 @@ test('a line that grows while its operation settles is seen to the end', async (
   expect(settled).toMatchObject({ sandbox: { state: 'resuming', waiting: 1 }, next: { kind: 'resume' } })
   await on(database.db).drain(id)
   expect(await on(database.db).sandbox(id)).toMatchObject({ state: 'suspended', waiting: 0 })
+})
+
+test('an operation whose turn comes between the two looks of whoever takes it is taken', async () => {
+  const { id, taken } = await inFlight('pause')
+  const { operation } = await on(database.db).ask(id, 'resume')
+  let looks = 0
+  const afterTheFirstLook = database.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (++looks === 1) await on(database.db).end(taken.attempt, endingOf(taken, 'works'))
+      return result
+    },
+  })
+  expect(await on(afterTheFirstLook).tryBegin(operation.id)).toMatchObject({
+    operation: { id: operation.id, attempt: 1 },
+  })
+  await on(database.db).drain(id)
 })
 
 test('a request that waits for one that is taken back is judged as if that had never been', async () => {

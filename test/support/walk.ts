@@ -5,7 +5,7 @@ import type { Answer } from '../../src/db/request.ts'
 import type { OperationRow } from '../../src/db/schema.ts'
 import type { Taken } from '../../src/db/take.ts'
 import type { Request } from '../../src/sandbox/judge.ts'
-import type { SettledState } from '../../src/sandbox/states.ts'
+import type { SettledState, State } from '../../src/sandbox/states.ts'
 import { stoppedClock } from './clock.ts'
 import { endingOf, type Ledger, ledgerOn, type ProviderResult } from './ledger.ts'
 
@@ -29,14 +29,20 @@ export type Scenario = {
 export type Schedule = {
   steps: readonly string[]
   /** In order of arrival: what was asked, what it was told at once, and the operation that it got. */
-  answers: { request: Request; answer: Answer; operation: OperationRow }[]
+  answers: { request: Request; found: Found; answer: Answer; operation: OperationRow }[]
   /** What the provider did in the end with each operation that a worker performed, by its id. */
   performed: ReadonlyMap<string, ProviderResult>
   end: SettledState
 }
 
+/** What a request found when it arrived: the sandbox's state, and what the last in its line had asked for. */
+export type Found = { state: State | undefined; last: Request | undefined }
+
 type Moment = {
-  arrived: readonly { request: Request; answer: Answer; operationId: string }[]
+  arrived: readonly { request: Request; found: Found; answer: Answer; operationId: string }[]
+  /** Operations that have not ended, in the order in which they came. */
+  line: readonly { request: Request; operationId: string }[]
+  state: State | undefined
   active: string | undefined
   worker: { taken: Taken; called: ProviderResult | undefined } | undefined
   /** What the provider has done and cannot undo, whoever asks again. */
@@ -70,7 +76,10 @@ export async function walk(
     const ledger = ledgerOn(transaction, { fleet: 'walk', clock: stoppedClock('2026-05-01T00:00:00Z') })
     const { start, canPause, crashesMax } = scenario
     const sandboxId = start === 'absent' ? undefined : (await ledger.at(start, { canPause })).id
-    schedules = await explore({ ...BEGINNING, crashesLeft: crashesMax }, sandboxId)
+    schedules = await explore(
+      { ...BEGINNING, state: start === 'absent' ? undefined : start, crashesLeft: crashesMax },
+      sandboxId,
+    )
     throw new WalkedToTheEnd()
 
     /** Returns how many schedules there are from here. */
@@ -105,6 +114,8 @@ export async function walk(
 
 const BEGINNING: Omit<Moment, 'crashesLeft'> = {
   arrived: [],
+  line: [],
+  state: undefined,
   active: undefined,
   worker: undefined,
   done: undefined,
@@ -120,7 +131,8 @@ type Move = {
 }
 
 function movesFrom(moment: Moment, scenario: Scenario, ledger: Ledger, sandboxId: string | undefined): Move[] {
-  const { arrived, active, worker, steps } = moment
+  const { arrived, line, active, worker, steps } = moment
+  const found: Found = { state: moment.state, last: line.at(-1)?.request }
   const moves: Move[] = []
   const coming = arrived.length === 0 ? [scenario.first] : arrived.length < scenario.count ? scenario.alphabet : []
   for (const request of coming) {
@@ -131,7 +143,9 @@ function movesFrom(moment: Moment, scenario: Scenario, ledger: Ledger, sandboxId
           ? await ledger.ask(sandboxId, request.kind, { options: request.options })
           : await ledger.spawn({ canPause: scenario.canPause })
         return {
-          arrived: [...arrived, { request, answer, operationId: operation.id }],
+          arrived: [...arrived, { request, found, answer, operationId: operation.id }],
+          line: answer === 'work' || answer === 'wait' ? [...line, { request, operationId: operation.id }] : line,
+          state: sandbox.state,
           active: answer === 'work' ? operation.id : active,
           sandboxId: sandbox.id,
         }
@@ -160,11 +174,19 @@ function movesFrom(moment: Moment, scenario: Scenario, ledger: Ledger, sandboxId
       name: 'settled',
       async make() {
         const ending = endingOf(worker.taken, called)
-        const { next } = await ledger.end(worker.taken.attempt, ending)
+        const { next, answered, sandbox } = await ledger.end(worker.taken.attempt, ending)
+        const ended = [active, ...answered]
         const again = await ledger.tryEnd(worker.taken.attempt, ending)
         if (again.settled) throw new Error(`settled twice after ${steps.join(', ')}`)
         const performed = new Map(moment.performed).set(active, called)
-        return { active: next?.operationId, worker: undefined, done: undefined, performed }
+        return {
+          line: line.filter(({ operationId }) => !ended.includes(operationId)),
+          state: sandbox.state,
+          active: next?.operationId,
+          worker: undefined,
+          done: undefined,
+          performed,
+        }
       },
     })
   }
@@ -221,9 +243,8 @@ async function finish(ledger: Ledger, moment: Moment, sandboxId: string): Promis
   const { state } = await ledger.sandbox(sandboxId)
   return {
     steps: moment.steps,
-    answers: moment.arrived.map(({ request, answer, operationId }) => ({
-      request,
-      answer,
+    answers: moment.arrived.map(({ operationId, ...told }) => ({
+      ...told,
       operation: operations.get(operationId) as OperationRow,
     })),
     performed: moment.performed,

@@ -11,9 +11,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     SANDBOXES,
     CHECKPOINTS,
     OPERATIONS,
+    LINE,
     IDEMPOTENCY_KEYS,
     EXECUTIONS,
     EVENTS,
+    PRUNING,
     KNOTS,
   ]) {
     await sql.raw(statement).execute(db)
@@ -94,6 +96,7 @@ const SANDBOXES = `
     constraint sandboxes_line_has_an_end check (
       (operation_id is not null) = (tail_id is not null) and (tail_id is not null) = (tail_fingerprint is not null)),
     constraint sandboxes_operation_is_rung_again check ((operation_id is not null) = (ring_at is not null)),
+    constraint sandboxes_at_work unique (id, operation_id),
     constraint sandboxes_ttl_positive check (idle_ttl_ms > 0 and hard_ttl_ms > 0 and retention_ms > 0)
   );
   create index sandboxes_fleet on sandman.sandboxes (fleet, id);
@@ -127,9 +130,17 @@ const CHECKPOINTS = `
     constraint checkpoints_kind_known check (kind in ('pause', 'snapshot')),
     constraint checkpoints_status_known check (status in ('ready', 'missing', 'deleted')),
     constraint checkpoints_ready_was_seen check (status <> 'ready' or verified_at is not null),
-    constraint checkpoints_of_a_sandbox unique (id, sandbox_id, status)
+    constraint checkpoints_of_a_sandbox unique (id, sandbox_id, status),
+    constraint checkpoints_owner unique (id, sandbox_id)
   );
   create index checkpoints_sandbox on sandman.checkpoints (sandbox_id, id);
+  create trigger checkpoints_identity_stays before update on sandman.checkpoints for each row
+    when ((new.id, new.sandbox_id, new.provider_ref, new.created_at)
+      is distinct from (old.id, old.sandbox_id, old.provider_ref, old.created_at))
+    execute function sandman.refuse('what a checkpoint is never changes');
+  create trigger checkpoints_do_not_come_back before update on sandman.checkpoints for each row
+    when (old.status <> 'ready' and new.status = 'ready' or old.status = 'deleted' and new.status <> 'deleted')
+    execute function sandman.refuse('a checkpoint that is lost does not come back');
 `
 
 const OPERATIONS = `
@@ -139,13 +150,13 @@ const OPERATIONS = `
     kind          text not null,
     options       jsonb not null default '{}',
     fingerprint   text not null generated always as (md5(kind || ' ' || options::text)) stored,
-    behind        text,
     place         bigint not null generated always as identity,
     judgement     jsonb,
     status        text not null,
+    at_work_on    text generated always as (case when status = 'active' then sandbox_id end) stored,
     outcome       text,
     error         jsonb,
-    checkpoint_id text references sandman.checkpoints,
+    checkpoint_id text,
     attempt       integer not null default 0,
     fence         integer,
     taken_at      timestamptz,
@@ -162,10 +173,9 @@ const OPERATIONS = `
       error is null or (error ? 'error_type' and error ? 'message' and error ? 'retryable')),
     constraint operations_end_has_time check ((status in ('succeeded', 'failed', 'refused')) = (settled_at is not null)),
     constraint operations_active_has_started check (status <> 'active' or started_at is not null),
-    constraint operations_waiting_knows_what_for check ((status = 'waiting') <= (judgement is not null)),
+    constraint operations_waiting_knows_what_for check (
+      status <> 'waiting' or (judgement is not null and judgement ?& array['running', 'suspended', 'gone'])),
     constraint operations_attempt_has_fence check ((attempt > 0) = (fence is not null)),
-    -- Equal requests fold: nobody stands directly behind an equal.
-    constraint operations_equal_ones_fold check (behind is distinct from fingerprint),
     constraint operations_of_a_sandbox unique (id, sandbox_id, status)
   );
   create unique index operations_one_active on sandman.operations (sandbox_id) where status = 'active';
@@ -184,6 +194,45 @@ const OPERATIONS = `
     execute function sandman.refuse('the fence of an operation only grows');
 `
 
+/**
+ * The line of a sandbox, when it has one: as many wait as the sandbox's row says, behind an operation that is at work, nobody
+ * directly behind an equal, and the last is who the row says is last. Looked at only when the line changes.
+ */
+const LINE = `
+  create function sandman.check_line() returns trigger language plpgsql as $$
+  declare
+    changed text := coalesce(to_jsonb(new), to_jsonb(old)) ->> case tg_table_name when 'sandboxes' then 'id' else 'sandbox_id' end;
+    problem text;
+  begin
+    with line as (
+      select id, status, fingerprint, place, lag(fingerprint) over (order by place) as ahead
+      from sandman.operations where sandbox_id = changed and status in ('waiting', 'active')
+    )
+    select case
+      when waiting <> (select count(*) from line where status = 'waiting')
+        then format('%s says that %s wait for it, and %s do', changed, waiting, (select count(*) from line where status = 'waiting'))
+      when exists (select from line where ahead = fingerprint)
+        then format('two equal requests stand behind each other in the line of %s', changed)
+      when (tail_id, tail_fingerprint) is distinct from (select (id, fingerprint) from line order by place desc limit 1)
+        then format('the last in the line of %s is not %s', changed, tail_id)
+    end into problem
+    from sandman.sandboxes where id = changed and (waiting > 0 or exists (select from line where status = 'waiting'));
+    if problem is not null then
+      raise exception '%', problem using errcode = 'integrity_constraint_violation', constraint = 'line_is_in_order';
+    end if;
+    return null;
+  end $$;
+
+  create trigger operations_join_the_line after insert on sandman.operations for each row
+    when (new.status = 'waiting') execute function sandman.check_line();
+  create trigger operations_leave_the_line after update of status on sandman.operations for each row
+    when (old.status = 'waiting' or new.status = 'waiting') execute function sandman.check_line();
+  create trigger operations_are_lost_from_the_line after delete on sandman.operations for each row
+    when (old.status = 'waiting') execute function sandman.check_line();
+  create trigger sandboxes_count_their_line after update of waiting, tail_id, tail_fingerprint on sandman.sandboxes for each row
+    when (old.waiting > 0 or new.waiting > 0) execute function sandman.check_line();
+`
+
 /** Several keys may name one operation: a request that joined another has a key of its own. */
 const IDEMPOTENCY_KEYS = `
   create table sandman.idempotency_keys (
@@ -196,6 +245,8 @@ const IDEMPOTENCY_KEYS = `
   create index idempotency_keys_operation on sandman.idempotency_keys (operation_id);
   create trigger idempotency_keys_stay before update on sandman.idempotency_keys for each row
     execute function sandman.refuse('an idempotency key names one operation');
+  create trigger idempotency_keys_are_not_truncated before truncate on sandman.idempotency_keys for each statement
+    execute function sandman.refuse('what was asked is only pruned');
 `
 
 const EXECUTIONS = `
@@ -241,18 +292,31 @@ const EVENTS = `
     operation_id text references sandman.operations,
     execution_id text references sandman.executions,
     fence        integer,
-    detail       jsonb not null default '{}'
+    detail       jsonb not null default '{}',
+    constraint events_state_known check (
+      (from_state is null or from_state in
+        ('provisioning', 'running', 'pausing', 'suspended', 'resuming', 'snapshotting', 'killing', 'gone'))
+      and (to_state is null or to_state in
+        ('provisioning', 'running', 'pausing', 'suspended', 'resuming', 'snapshotting', 'killing', 'gone'))),
+    constraint events_move_has_fence check (to_state is null or fence is not null)
   );
   create index events_sandbox on sandman.events (sandbox_id, id);
   create index events_at on sandman.events (at);
   create trigger events_are_not_rewritten before update on sandman.events for each row
     execute function sandman.refuse('history is not rewritten');
-  create trigger events_are_only_pruned before delete on sandman.events for each row
-    when (current_setting('sandman.pruning', true) is distinct from 'on')
-    execute function sandman.refuse('history is only pruned');
   create trigger events_are_not_truncated before truncate on sandman.events for each statement
     execute function sandman.refuse('history is only pruned');
 `
+
+/** What has happened and what was promised is deleted by pruning, which says so for its transaction, and by nothing else. */
+const PRUNING = ['operations', 'idempotency_keys', 'executions', 'events']
+  .map(
+    (table) => `
+  create trigger ${table}_are_only_pruned before delete on sandman.${table} for each row
+    when (current_setting('sandman.pruning', true) is distinct from 'on')
+    execute function sandman.refuse('${table} are only pruned');`,
+  )
+  .join('\n')
 
 /** Checked at the end of each statement, so one that moves both ends of a knot may, and one that moves one may not. */
 const KNOTS = `
@@ -261,4 +325,9 @@ const KNOTS = `
       references sandman.checkpoints (id, sandbox_id, status),
     add constraint sandboxes_operation_is_active foreign key (operation_id, id, operation_status)
       references sandman.operations (id, sandbox_id, status);
+  alter table sandman.operations
+    add constraint operations_active_is_at_work foreign key (at_work_on, id)
+      references sandman.sandboxes (id, operation_id),
+    add constraint operations_checkpoint_is_its_own foreign key (checkpoint_id, sandbox_id)
+      references sandman.checkpoints (id, sandbox_id);
 `
