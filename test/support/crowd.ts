@@ -103,8 +103,13 @@ export async function letLoose(db: Db, ledger: Ledger, sandboxIds: string[], pla
       actor.pending = undefined
       actor.isFinished = done === true
     })
-    for (const waiting of actors) await untilBlockedOrDone(db, waiting)
+    // Who gets the lock and is done with it at once lets the next one go on, also one that has been looked at already.
+    for (let waiting = -1; waiting !== pending(); ) {
+      waiting = pending()
+      for (const actor of actors) await untilBlockedOrDone(db, actor)
+    }
   }
+  const pending = () => actors.filter((actor) => actor.pending).length
   const free = () => actors.filter(({ pending, isFinished }) => !pending && !isFinished)
 
   for (const { who, dies } of plan.moves) {
@@ -114,9 +119,9 @@ export async function letLoose(db: Db, ledger: Ledger, sandboxIds: string[], pla
   }
   // The plan is over: everybody finishes what it has begun, and nobody dies any more.
   isOver = true
-  for (let round = 0; free().length > 0; round++) {
+  for (let round = 0; actors.some(({ isFinished }) => !isFinished); round++) {
     if (round > 100) throw new Error('the crowd never comes to an end')
-    for (const actor of free()) if (!actor.pending) await move(actor, false)
+    for (const actor of free()) await move(actor, false)
   }
   return answers
 }
