@@ -12,7 +12,7 @@ import { stoppedClock } from '../support/clock.ts'
 import { letLoose, type Plan } from '../support/crowd.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn, PROVIDER_RESULTS } from '../support/ledger.ts'
-import { check } from '../support/property.ts'
+import { check, PROPERTY_TIMEOUT_MS } from '../support/property.ts'
 
 let database: TestDatabase
 let crowd: DbHandle
@@ -51,7 +51,9 @@ const plans: fc.Arbitrary<Plan> = fc.record({
   }),
 })
 
-test('whatever a crowd does to two sandboxes at once, the invariants hold and everybody gets one answer', async () => {
+test('whatever a crowd does to two sandboxes at once, the invariants hold and everybody gets one answer', {
+  timeout: PROPERTY_TIMEOUT_MS,
+}, async () => {
   const property = fc.asyncProperty(plans, async (plan) => {
     const fleet = randomUUID()
     const ledger = ledgerOn(crowd.db, { fleet, clock: stoppedClock('2026-04-01T00:00:00Z') })

@@ -1,6 +1,7 @@
-import { sql } from 'kysely'
+import { type ControlledTransaction, sql } from 'kysely'
 import type { Db } from '../../src/db/pool.ts'
 import type { Requested } from '../../src/db/request.ts'
+import type { Database } from '../../src/db/schema.ts'
 import type { Request } from '../../src/sandbox/judge.ts'
 import { endingOf, type Ledger, ledgerOn, type ProviderResult } from './ledger.ts'
 
@@ -34,14 +35,20 @@ export async function letLoose(db: Db, ledger: Ledger, sandboxIds: string[], pla
   const answers: Requested[] = []
   const results = [...plan.results]
   const idOf = (index: number) => sandboxIds[index % sandboxIds.length] as string
+  /** Given back when a crowd fails half-way, so that the next one finds connections. */
+  const open = new Set<ControlledTransaction<Database>>()
   let isOver = false
 
   /** One statement in a transaction of its own. */
   async function begin<Result>(actor: Actor, statement: (own: Ledger) => Promise<Result>) {
     const transaction = await db.startTransaction().execute()
+    open.add(transaction)
     actor.pid = await pidOf(transaction)
     const result = await statement(ledgerOn(transaction, ledger))
-    const end = (dies: boolean) => (dies ? transaction.rollback() : transaction.commit()).execute()
+    const end = async (dies: boolean) => {
+      await (dies ? transaction.rollback() : transaction.commit()).execute()
+      open.delete(transaction)
+    }
     return { result, end }
   }
 
@@ -112,16 +119,21 @@ export async function letLoose(db: Db, ledger: Ledger, sandboxIds: string[], pla
   const pending = () => actors.filter((actor) => actor.pending).length
   const free = () => actors.filter(({ pending, isFinished }) => !pending && !isFinished)
 
-  for (const { who, dies } of plan.moves) {
-    const candidates = free()
-    const actor = candidates[who % candidates.length]
-    if (actor) await move(actor, dies)
-  }
-  // The plan is over: everybody finishes what it has begun, and nobody dies any more.
-  isOver = true
-  for (let round = 0; actors.some(({ isFinished }) => !isFinished); round++) {
-    if (round > 100) throw new Error('the crowd never comes to an end')
-    for (const actor of free()) await move(actor, false)
+  try {
+    for (const { who, dies } of plan.moves) {
+      const candidates = free()
+      const actor = candidates[who % candidates.length]
+      if (actor) await move(actor, dies)
+    }
+    // The plan is over: everybody finishes what it has begun, and nobody dies any more.
+    isOver = true
+    for (let round = 0; actors.some(({ isFinished }) => !isFinished); round++) {
+      if (round > 100) throw new Error('the crowd never comes to an end')
+      for (const actor of free()) await move(actor, false)
+    }
+  } finally {
+    for (const transaction of open) await transaction.rollback().execute()
+    await Promise.allSettled(actors.map(({ pending }) => pending))
   }
   return answers
 }

@@ -1,5 +1,10 @@
 import fc from 'fast-check'
 
+const TIME_LIMIT_MS = 120_000
+
+/** For the test around a property. */
+export const PROPERTY_TIMEOUT_MS = TIME_LIMIT_MS + 60_000
+
 /**
  * Checks a property with random values: other ones in every run, so that the tests go on finding things. What fails is printed
  * with the command that replays exactly that.
@@ -10,8 +15,8 @@ export async function check<Values>(property: fc.IAsyncProperty<[Values]>, { run
     numRuns: runs,
     ...(seed !== undefined && { seed: Number(seed) }),
     ...(path !== undefined && { path, endOnFailure: true }),
-    // A property that hangs is a failure like any other, and has a seed as well.
-    interruptAfterTimeLimit: 240_000,
+    // Looking for a smaller example has to end before the test does, so that there is a seed to print.
+    interruptAfterTimeLimit: TIME_LIMIT_MS,
     markInterruptAsFailure: true,
   })
   if (!details.failed) return
