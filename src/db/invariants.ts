@@ -65,7 +65,7 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
     union all
     select 'one_active', sandbox.id, format('%s with operation %s, active: %s', state, sandbox.operation_id, active)
     from sandbox, lateral (select array_agg(operation.id) as active from operation
-      where operation.sandbox_id = sandbox.id and status = 'active')
+      where operation.sandbox_id = sandbox.id and status = 'active') as at_work
     where active is distinct from case when sandbox.operation_id is not null then array[sandbox.operation_id] end
       or (state not in ('running', 'suspended', 'gone')) <> (sandbox.operation_id is not null)
 
@@ -94,14 +94,14 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
     from sandbox, lateral (select count(*) filter (where status = 'waiting') as standing,
         (array_agg(operation.id order by place desc) filter (where status in ('waiting', 'active')))[1] as last_id,
         (array_agg(operation.fingerprint order by place desc) filter (where status in ('waiting', 'active')))[1] as last_fingerprint
-      from operation where operation.sandbox_id = sandbox.id)
+      from operation where operation.sandbox_id = sandbox.id) as line
     where waiting <> standing or tail_id is distinct from last_id or tail_fingerprint is distinct from last_fingerprint
 
     union all
     select 'one_performer', operation.sandbox_id, format('%s (%s, %s, %s attempts) has %s ends in history: %s', operation.id, kind,
       status, attempt, ends, results)
     from operation, lateral (select count(*) as ends, array_agg(concat_ws(' ', finish.detail ->> 'status', finish.detail ->> 'outcome')) as results from finish
-      where finish.operation_id = operation.id)
+      where finish.operation_id = operation.id) as performance
     where ends > 1 or (ends = 1 and results[1] is distinct from concat_ws(' ', status, outcome))
       or (ends = 0 and (attempt > 0 or outcome <> 'already_done' or status = 'failed') and settled_at is not null
         and exists (select from told where told.sandbox_id = operation.sandbox_id and is_first and from_state is null))

@@ -66,7 +66,7 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
     ), answered as (
       select *, verdict ->> 'answer' as answer
       from judged, lateral (select case when operation_id is null
-        then resting -> state else judgement -> 'in_flight' -> state -> place end as verdict)
+        then resting -> state else judgement -> 'in_flight' -> state -> place end as verdict) as picked
     ), operation as (
       insert into sandman.operations
         (id, sandbox_id, kind, options, judgement, status, outcome, error, checkpoint_id, created_at, started_at, settled_at)
