@@ -3,8 +3,7 @@ import type { Clock } from '../clock.ts'
 
 /** Now, as SQL: the database's clock, unless a test has stopped time. */
 export function dbNow(clock: Clock): RawBuilder<Date> {
-  const stoppedAt = clock.stoppedAt()
-  return stoppedAt ? sql<Date>`${stoppedAt.toISOString()}::timestamptz` : sql<Date>`now()`
+  return stopped(clock) ?? sql<Date>`now()`
 }
 
 /**
@@ -12,8 +11,12 @@ export function dbNow(clock: Clock): RawBuilder<Date> {
  * lock, so that what was written one after the other also has times one after the other.
  */
 export function dbMoment(clock: Clock): RawBuilder<Date> {
-  const stoppedAt = clock.stoppedAt()
-  return stoppedAt ? sql<Date>`${stoppedAt.toISOString()}::timestamptz` : sql<Date>`clock_timestamp()`
+  return stopped(clock) ?? sql<Date>`clock_timestamp()`
+}
+
+function stopped(clock: Clock): RawBuilder<Date> | undefined {
+  const at = clock.stoppedAt()
+  return at && sql<Date>`${at.toISOString()}::timestamptz`
 }
 
 /** So many milliseconds, as SQL, to be added to a time; null adds up to no time at all. */

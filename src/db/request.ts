@@ -160,9 +160,9 @@ type Found = {
 
 type Keyed = { fleet: string; idempotencyKey?: string | undefined; clock: Clock }
 
-function known({ fleet, idempotencyKey = null as never }: Keyed): RawBuilder<unknown> {
+function known({ fleet, idempotencyKey }: Keyed): RawBuilder<unknown> {
   return sql`known as (
-      select operation_id from sandman.idempotency_keys where fleet = ${fleet} and key = ${idempotencyKey}
+      select operation_id from sandman.idempotency_keys where fleet = ${fleet} and key = ${idempotencyKey ?? null}
     )`
 }
 

@@ -1,5 +1,6 @@
 import os from 'node:os'
 import { runningClock } from '../clock.ts'
+import { withDeadline } from '../deadline.ts'
 import { Events } from '../events.ts'
 import { signCanary } from '../jobs/canary.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
@@ -31,8 +32,12 @@ export async function startWorker(config: RunningConfig, events: Events): Promis
 
   return {
     async stop() {
-      await Promise.all(consumers.map((consumer) => consumer.stop(beforeClosing(config.graceMs))))
-      await ringing.stop()
+      const graceMs = beforeClosing(config.graceMs)
+      await Promise.all([
+        ...consumers.map((consumer) => consumer.stop(graceMs)),
+        // Its last look may hang with the database; what it was about to ring for comes up again.
+        withDeadline(graceMs, 'the last look', () => ringing.stop()).catch(() => {}),
+      ])
       await Promise.all([store.close(), producer.close(), handle.close()])
     },
   }

@@ -60,9 +60,7 @@ export function moveBetween(from: State | null, to: State): MoveName | undefined
 
 /** Every move that ends in `to`, by the state it starts from: what a statement needs that only learns there where it is. */
 export function movesInto(to: State): Partial<Record<State, MoveName>> {
-  return Object.fromEntries(
-    STATES.flatMap((from) => [[from, moveBetween(from, to)] as const]).filter(([, name]) => name),
-  )
+  return Object.fromEntries(STATES.map((from) => [from, moveBetween(from, to)]).filter(([, name]) => name))
 }
 
 export function isSettled(state: State): state is SettledState {

@@ -1,28 +1,20 @@
-import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { listEvents, pruneEvents } from '../../src/db/events.ts'
 import { endExecution, queueExecution, startExecution } from '../../src/db/executions.ts'
 import { EXECUTION_REASONS, OPERATION_STATUSES, type SandboxRow } from '../../src/db/schema.ts'
 import { KINDS } from '../../src/sandbox/judge.ts'
 import { GONE_REASONS, STATES } from '../../src/sandbox/states.ts'
 import { stoppedClock } from '../support/clock.ts'
-import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { type Ledger, ledgerOn } from '../support/ledger.ts'
+import { type LedgerTest, ledgerOn, useLedger } from '../support/ledger.ts'
 
 /** Somebody with a database prompt and the worst intentions, or a bug in a later release. */
-let database: TestDatabase
-let ledger: Ledger
-const clock = stoppedClock('2026-03-01T12:00:00Z')
-
-beforeAll(async () => {
-  database = await createDatabase()
+let database: LedgerTest['database']
+let ledger: LedgerTest['ledger']
+let clock: LedgerTest['clock']
+useLedger((given) => {
+  ;({ database, ledger, clock } = given)
 })
-beforeEach(() => {
-  ledger = ledgerOn(database.db, { fleet: randomUUID(), clock })
-  return () => ledger.expectInvariants()
-})
-afterAll(() => database.drop())
 
 /** Tries it, and says which rule forbade it. */
 async function forbiddenBy(statement: string, ...values: unknown[]): Promise<string> {

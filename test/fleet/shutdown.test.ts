@@ -96,6 +96,19 @@ describeStores('a real worker process', (kind) => {
     expect(await answeredBy(canary.id)).toMatch(new RegExp(`-${second.child.pid}$`))
   })
 
+  test('does not wait for its last look for unheard operations longer than the grace period', async () => {
+    const session = new pg.Client(database.url)
+    await session.connect()
+    await session.query('begin; lock table sandman.sandboxes in access exclusive mode')
+    const worker = await startWorker({ SANDMAN_GRACE: '1s' })
+    await expect.poll(isInTheMiddle).toBe(1)
+    worker.kill('SIGTERM')
+    expect(await worker.exited).toEqual({ code: 0, signal: null })
+    // It went although the look had not ended, and not because the statement had timed out.
+    expect(worker.lines.map((line) => line.event)).not.toContain('operation.look_failed')
+    await session.end()
+  })
+
   test('loses a job to another worker when it is killed in the middle', async () => {
     const first = await startWorker()
     const canary = await sendHeldCanary()

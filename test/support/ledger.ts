@@ -1,4 +1,5 @@
-import { expect } from 'vitest'
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import type { Clock } from '../../src/clock.ts'
 import { findViolations } from '../../src/db/invariants.ts'
 import type { Db } from '../../src/db/pool.ts'
@@ -9,6 +10,8 @@ import { type Attempt, type NotTaken, type Taken, take } from '../../src/db/take
 import { failure } from '../../src/sandbox/failures.ts'
 import type { Kind, Options } from '../../src/sandbox/judge.ts'
 import type { SettledState } from '../../src/sandbox/states.ts'
+import { stoppedClock } from './clock.ts'
+import { createDatabase, type TestDatabase } from './database.ts'
 
 /** What a provider may do with an operation: it works, it fails and changes nothing, or the sandbox turns out to be lost. */
 export const PROVIDER_RESULTS = ['works', 'fails', 'loses'] as const
@@ -86,10 +89,31 @@ export function ledgerOn(db: Db, { fleet, clock }: { fleet: string; clock: Clock
     operations: (sandboxId: string): Promise<OperationRow[]> =>
       db.selectFrom('operations').selectAll().where('sandbox_id', '=', sandboxId).orderBy('place').execute(),
 
+    async statusOf(id: string): Promise<Pick<OperationRow, 'status' | 'outcome'>> {
+      return db.selectFrom('operations').select(['status', 'outcome']).where('id', '=', id).executeTakeFirstOrThrow()
+    },
+
     async expectInvariants(): Promise<void> {
       expect(await findViolations(db, { fleet })).toEqual([])
     },
   }
+}
+
+export type LedgerTest = { database: TestDatabase; ledger: Ledger; clock: ReturnType<typeof stoppedClock> }
+
+/** A database for the file, and for each test a fleet of its own, a stopped clock, and a look at the invariants at the end. */
+export function useLedger(give: (given: LedgerTest) => void): void {
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await createDatabase()
+  })
+  beforeEach(() => {
+    const clock = stoppedClock('2026-03-01T12:00:00Z')
+    const ledger = ledgerOn(database.db, { fleet: randomUUID(), clock })
+    give({ database, ledger, clock })
+    return () => ledger.expectInvariants()
+  })
+  afterAll(() => database.drop())
 }
 
 /** What a worker settles with after the provider did this to an operation. */
