@@ -7,6 +7,7 @@ export const FAILURES = {
   provider_unauthorized: { retryable: true },
   quota_exceeded: { retryable: true },
   rate_limited: { retryable: true },
+  spec_invalid: { retryable: false },
   invalid_transition: { retryable: false },
   sandbox_gone: { retryable: false },
   pause_unsupported: { retryable: false },

@@ -1,0 +1,157 @@
+import type { FailureType } from '../sandbox/failures.ts'
+import type { Spec } from './spec.ts'
+
+/**
+ * What Sandman needs of a provider. A backend belongs to one fleet: all that it makes carries the fleet's label, and it never
+ * touches anything that carries another one, or none.
+ *
+ * What every method promises:
+ * - **May be called again.** Whoever asked may have died before it heard the answer, so the same call twice ends as once.
+ * - **Can be given up.** `call.signal` ends the waiting, not necessarily the work. Whoever calls has a deadline besides.
+ * - **Claims nothing it has not seen.** *Not found* is said only when the provider says it of that very object. A timeout, a
+ *   reset, a gateway's 404 or a text that cannot be read is `sandbox_unreachable`.
+ * - **Fails with a `BackendError`**, by the provider's codes. Anything else that is thrown is a bug, and tried again as one.
+ *
+ * What a backend cannot do is `'none'`: there is no method to call, so nothing can pretend.
+ */
+export type Backend = {
+  readonly name: string
+
+  /** Every instance that carries this sandbox's label, of whichever life: found again after a lost answer or a crash. */
+  find(sandboxId: string, call: Call): Promise<Found[]>
+  /** Makes an instance, labelled with its owner before it can be lost. It may still be starting: `look` tells. */
+  create(wanted: Wanted, call: Call): Promise<{ ref: string }>
+  /** Takes over an instance that somebody else made, and labels it where the provider can. Not found: `sandbox_expired`. */
+  adopt(ref: string, owner: Owner, call: Call): Promise<void>
+  /** What is true of an instance right now, by its ref and never from a list. */
+  look(ref: string, call: Call): Promise<Sighting>
+  /** Ends an instance for good. One that is not there has ended. What it can be resumed from may go with it. */
+  end(target: Target, call: Call): Promise<void>
+
+  /** Runs a shell command inside and waits for its end. Not for the agent: that is started with the instance. */
+  run(target: Target, command: string, call: Call): Promise<{ exitCode: number; output: string }>
+  /** Ends what earlier commands have left running, and neither the agent nor its sidecar. */
+  endLingering(target: Target, call: Call): Promise<void>
+  /** Where a port of the sandbox is reached from outside; undefined when it is not. */
+  previewUrl(ref: string, port: number, call: Call): Promise<string | undefined>
+
+  /** Of the agent's own process, whatever runs beside it. */
+  agentStatus(ref: string, call: Call): Promise<AgentStatus>
+  /** The agent's output from a byte on. Less than asked for, or nothing, when there is no more of it now. */
+  readOutput(ref: string, from: number, bytesMax: number, call: Call): Promise<Uint8Array>
+
+  readonly pausing: 'none' | Pausing
+  readonly snapshots: 'none' | Snapshots
+  /** A provider's own time-to-live, at the end of which it ends or pauses an instance by itself. */
+  readonly lease: 'none' | Lease
+
+  close(): Promise<void>
+}
+
+export type Pausing = Checkpoints & {
+  /** What a resumed sandbox still has of what it had: its processes, or only its files. */
+  readonly preserves: 'memory' | 'disk'
+  /** Puts an instance to sleep. One that sleeps already is a success. `look` then shows the checkpoint. */
+  suspend(target: Target, asked: { key: string }, call: Call): Promise<void>
+  /**
+   * Wakes it, as a new incarnation. One that is awake already is a success. Fails with `checkpoint_missing` or
+   * `checkpoint_corrupt` when there is nothing whole to wake it from, and with `sandbox_expired` when there is no trace of it.
+   */
+  resume(sleeping: { ref: string; checkpointRef: string | undefined }, asked: Waking, call: Call): Promise<void>
+}
+
+export type Snapshots = Checkpoints & {
+  /** Copies a running instance. The same key gives the same snapshot, and never a second one. */
+  take(target: Target, asked: { key: string; name: string | undefined }, call: Call): Promise<{ checkpointRef: string }>
+}
+
+export type Checkpoints = {
+  /** Looks at the checkpoint itself, not at what was said of it. */
+  verify(checkpointRef: string, call: Call): Promise<CheckpointCondition>
+  /** One that is not there has been deleted. */
+  discard(checkpointRef: string, call: Call): Promise<void>
+}
+
+export type Lease = {
+  /** From now on. `look` shows what the provider made of it. */
+  set(target: Target, ttlMs: number, call: Call): Promise<void>
+}
+
+export type Call = { signal: AbortSignal }
+
+/** Whose instance it is. A life is begun by one spawn, or one respawn, and named by that operation. */
+export type Owner = { sandboxId: string; life: string }
+
+export type Found = { ref: string; life: string }
+
+export type Wanted = Owner & {
+  spec: Spec
+  /** What its files begin as. */
+  checkpointRef: string | undefined
+  ttlMs: number
+}
+
+/** The key names the operation: the incarnation that a resume with this key made is made once. */
+export type Waking = { key: string; ttlMs: number }
+
+/**
+ * Which instance is meant. A call that was meant for another incarnation than the one that is there fails as `overtaken`, so
+ * that a late one cannot hit a resumed sandbox. Null means: only while it does not run.
+ */
+export type Target = { ref: string; incarnation: string | null }
+
+export type Sighting =
+  | { is: 'running'; incarnation: string; endsAt?: Date }
+  /** Asleep, with what it can be resumed from, as far as the provider shows that. */
+  | { is: 'suspended'; checkpointRef: string | undefined }
+  /** On its way somewhere: to be looked at again. */
+  | { is: 'changing'; why: string }
+  /** There are remains, but nothing runs, and nothing can be resumed. */
+  | { is: 'lost'; why: string }
+  /** The provider says that there is no such thing. */
+  | { is: 'absent' }
+
+export type CheckpointCondition =
+  | { is: 'ready'; sizeBytes?: number }
+  /** Still being written. */
+  | { is: 'pending' }
+  | { is: 'missing' | 'corrupt'; why: string }
+
+export type AgentStatus =
+  | { is: 'running' }
+  /** `oomKilled` is undefined where the system cannot tell. */
+  | { is: 'terminated'; exitCode: number | null; signal: string | null; oomKilled: boolean | undefined }
+  /** The sandbox was made without an agent of its own. */
+  | { is: 'none' }
+
+/** What a backend may fail with: what the operation is then told, or `overtaken`, which no operation is ever told. */
+export type BackendErrorType =
+  | Extract<
+      FailureType,
+      | 'sandbox_unreachable'
+      | 'sandbox_expired'
+      | 'checkpoint_missing'
+      | 'checkpoint_corrupt'
+      | 'provider_unauthorized'
+      | 'quota_exceeded'
+      | 'rate_limited'
+      | 'spec_invalid'
+    >
+  | 'overtaken'
+
+export class BackendError extends Error {
+  readonly type: BackendErrorType
+
+  constructor(type: BackendErrorType, message: string, options: { cause?: unknown } = {}) {
+    super(message, options)
+    this.name = 'BackendError'
+    this.type = type
+  }
+}
+
+/** What a request for a sandbox is judged by: all that a web app needs to know of a backend, without loading it. */
+export type BackendAbilities = { readonly name: string; readonly canPause: boolean; readonly canSnapshot: boolean }
+
+export function abilitiesOf({ name, pausing, snapshots }: Backend): BackendAbilities {
+  return { name, canPause: pausing !== 'none', canSnapshot: snapshots !== 'none' }
+}

@@ -1,0 +1,56 @@
+import { z } from 'zod'
+
+const MESSAGE_TEXT = 'must be text without NUL'
+const text = (max: number) =>
+  z
+    .string()
+    .min(1)
+    .max(max)
+    .refine((value) => !value.includes('\0'), MESSAGE_TEXT)
+
+const command = z.array(text(32_768)).min(1).max(256)
+const env = z.record(
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be a name of letters, digits and _'),
+  z
+    .string()
+    .max(131_072)
+    .refine((value) => !value.includes('\0'), MESSAGE_TEXT),
+)
+
+/** What a sandbox is made from: kept with its row, and used again when it is respawned. */
+export const Spec = z.strictObject({
+  /** The provider's name for what it begins as: an image, a template. */
+  template: text(512).optional(),
+  /** The id of a checkpoint that its files begin as. */
+  from: z
+    .string()
+    .regex(/^ckpt_[0-9a-f]{26}$/, 'must be the id of a checkpoint')
+    .optional(),
+  agent: z
+    .strictObject({
+      command,
+      env: env.optional(),
+      /** A tool server that runs beside the agent, and whose life says nothing about the agent's. */
+      sidecar: z.strictObject({ command, env: env.optional() }).optional(),
+    })
+    .optional(),
+  /** What is done whenever it wakes, the first time included. */
+  wake: z
+    .strictObject({
+      /** Shell commands, one after the other. What should stay puts itself into the background. */
+      commands: z.array(text(32_768)).max(32).optional(),
+      /** A port that answers HTTP once it is awake. */
+      previewPort: z.int().min(1).max(65_535).optional(),
+    })
+    .optional(),
+  limits: z
+    .strictObject({
+      memoryBytesMax: z
+        .int()
+        .min(1 << 20)
+        .optional(),
+    })
+    .optional(),
+})
+
+export type Spec = z.output<typeof Spec>
