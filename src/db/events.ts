@@ -4,9 +4,20 @@ import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import type { EventRow } from './schema.ts'
 
-/** A sandbox's history, in the order in which it happened. */
-export async function listEvents(db: Db, sandboxId: string): Promise<EventRow[]> {
-  return db.selectFrom('events').selectAll().where('sandbox_id', '=', sandboxId).orderBy('id').execute()
+/** A sandbox's history, in the order in which it happened, a page at a time. */
+export async function listEvents(
+  db: Db,
+  sandboxId: string,
+  { after = 0, max = 1_000 }: { after?: number; max?: number } = {},
+): Promise<EventRow[]> {
+  return db
+    .selectFrom('events')
+    .selectAll()
+    .where('sandbox_id', '=', sandboxId)
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(max)
+    .execute()
 }
 
 /**

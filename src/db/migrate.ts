@@ -5,6 +5,7 @@ import { describeError, SandmanError } from '../errors.ts'
 import { openPool } from '../pg-pool.ts'
 import * as canaries from './migrations/0001_canaries.ts'
 import * as ledger from './migrations/0002_ledger.ts'
+import * as attempts from './migrations/0003_attempts.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -15,6 +16,7 @@ import { SCHEMA } from './schema.ts'
 const MIGRATIONS: Record<string, Migration> = {
   '0001_canaries': canaries,
   '0002_ledger': ledger,
+  '0003_attempts': attempts,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

@@ -53,6 +53,38 @@ export function describeDatabase(databaseUrl: string): string {
   }
 }
 
+/** What went wrong between here and the database, as one clear sentence; anything else as it was thrown. */
+export function explainDbError(error: unknown, databaseUrl: string): unknown {
+  const code = (error as { code?: unknown } | undefined)?.code
+  if (error instanceof pg.DatabaseError) {
+    if (code === '42P01' || code === '3F000' || code === '42703') {
+      return new SandmanError(
+        'database_not_migrated',
+        `${describeDatabase(databaseUrl)} lacks what this release needs (${error.message}): run "sandman migrate" first.`,
+        { cause: error },
+      )
+    }
+    // Shutting down, not accepting, out of connections: it may be asked again.
+    if (!/^(57P0[123]|53300|08...)$/.test(String(code))) return error
+  } else if (!isLostConnection(error)) return error
+  return new SandmanError(
+    'database_unreachable',
+    `${describeDatabase(databaseUrl)} does not answer: ${describeError(error)}. Ask again; with an idempotency key, nothing happens twice.`,
+    { cause: error },
+  )
+}
+
+/** By code where there is one; `pg` gives none to what it notices itself. */
+function isLostConnection(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const code = (error as { code?: unknown }).code
+  if (typeof code === 'string' && /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/.test(code))
+    return true
+  return /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered)/.test(
+    error.message,
+  )
+}
+
 /** Fails with one clear sentence when the database cannot be used, so that no process starts half. */
 export async function assertReachable(pool: pg.Pool, databaseUrl: string): Promise<void> {
   try {

@@ -4,16 +4,23 @@ import type { Clock } from '../clock.ts'
 import { SandmanError } from '../errors.ts'
 import { judgementOf, type Kind, LINE_MAX, type Options, type Verdict } from '../sandbox/judge.ts'
 import { UNHEARD_MS } from './bell-times.ts'
+import { findCheckpoint } from './checkpoints.ts'
 import { fromJson } from './json-row.ts'
 import { dbMoment, dbNow, interval } from './now.ts'
 import { findOperation } from './operations.ts'
 import type { Db } from './pool.ts'
-import { ID_PREFIXES, type OperationRow, type SandboxRow } from './schema.ts'
+import { type CheckpointRow, ID_PREFIXES, type OperationRow, type SandboxRow } from './schema.ts'
 
 /** What became of a request. `repeated`: its idempotency key has been seen before, and this is what it named. */
 export type Answer = Verdict['answer'] | 'repeated'
 
-export type Requested = { answer: Answer; operation: OperationRow; sandbox: SandboxRow }
+export type Requested = {
+  answer: Answer
+  operation: OperationRow
+  sandbox: SandboxRow
+  /** What the sandbox can be resumed from. */
+  checkpoint: CheckpointRow | undefined
+}
 
 export type SandboxRequest = {
   fleet: string
@@ -24,6 +31,9 @@ export type SandboxRequest = {
   clock: Clock
 }
 
+/** How long it may idle, live, and sleep. What is left out is the fleet's business. */
+export type Ttl = { idleMs?: number | undefined; hardMs?: number | undefined; retentionMs?: number | undefined }
+
 export type SpawnRequest = {
   fleet: string
   backend: string
@@ -31,6 +41,7 @@ export type SpawnRequest = {
   canSnapshot: boolean
   spec?: Options
   metadata?: Record<string, unknown>
+  ttl?: Ttl
   agentThreadId?: string | undefined
   idempotencyKey?: string | undefined
   clock: Clock
@@ -103,8 +114,9 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
       from answered, operation where answer = 'work'
     ), ${named(asked, sql`select coalesce((select id from operation), tail_id) as id from answered`)}
     select answer, to_jsonb(operation) as operation, tail_id as joined_id,
-      coalesce((select to_jsonb(moved) from moved), (select to_jsonb(sandbox) from sandbox)) as sandbox, true as same
-    from answered left join operation on true
+      coalesce((select to_jsonb(moved) from moved), (select to_jsonb(sandbox) from sandbox)) as sandbox, true as same,
+      to_jsonb(checkpoints) as checkpoint
+    from answered left join operation on true left join sandman.checkpoints on checkpoints.id = answered.checkpoint_id
     union all
     ${repeated(sql`operations.sandbox_id = ${sandboxId} and operations.kind = ${kind} and operations.options = ${json(options)}`)}`
   const found = await runOnce(db, statement, asked.idempotencyKey)
@@ -118,7 +130,17 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
 
 /** Makes a sandbox and the operation that brings it to life, in one statement. */
 export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Requested> {
-  const { fleet, backend, canPause, canSnapshot, spec = {}, metadata = {}, agentThreadId = null, clock } = asked
+  const {
+    fleet,
+    backend,
+    canPause,
+    canSnapshot,
+    spec = {},
+    metadata = {},
+    ttl = {},
+    agentThreadId = null,
+    clock,
+  } = asked
   const now = dbNow(clock)
   const statement = sql<Found>`
     /* request_spawn */ with ${known(asked)}, ids as materialized (
@@ -132,16 +154,18 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
     ), sandbox as (
       insert into sandman.sandboxes
         (id, fleet, backend, can_pause, can_snapshot, spec, metadata, agent_thread_id, state, state_changed_at,
-         operation_id, tail_id, tail_fingerprint, ring_at, created_at, last_active_at)
+         operation_id, tail_id, tail_fingerprint, ring_at, idle_ttl_ms, hard_ttl_ms, retention_ms, created_at, last_active_at)
       select sandbox_id, ${fleet}, ${backend}, ${canPause}, ${canSnapshot}, ${json(spec)}, ${json(metadata)}, ${agentThreadId},
-        'provisioning', ${now}, id, id, fingerprint, ${now} + ${interval(UNHEARD_MS)}, ${now}, ${now}
+        'provisioning', ${now}, id, id, fingerprint, ${now} + ${interval(UNHEARD_MS)}, ${ttl.idleMs ?? null}::bigint, ${ttl.hardMs ?? null}::bigint,
+        ${ttl.retentionMs ?? null}::bigint, ${now}, ${now}
       from operation
       returning *
     ), told as (
       insert into sandman.events (sandbox_id, at, type, to_state, operation_id, fence)
       select id, ${now}, 'spawn_began', state, operation_id, fence from sandbox
     ), ${named(asked, sql`select id from operation`)}
-    select 'work' as answer, to_jsonb(operation) as operation, null as joined_id, to_jsonb(sandbox) as sandbox, true as same
+    select 'work' as answer, to_jsonb(operation) as operation, null as joined_id, to_jsonb(sandbox) as sandbox, true as same,
+      null::jsonb as checkpoint
     from operation, sandbox
     union all
     ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}
@@ -156,6 +180,7 @@ type Found = {
   joined_id: string | null
   sandbox: Record<string, unknown>
   same: boolean
+  checkpoint: Record<string, unknown> | null
 }
 
 type Keyed = { fleet: string; idempotencyKey?: string | undefined; clock: Clock }
@@ -176,10 +201,11 @@ function named({ fleet, idempotencyKey, clock }: Keyed, operation: RawBuilder<un
 }
 
 function repeated(same: RawBuilder<unknown>): RawBuilder<unknown> {
-  return sql`select 'repeated', to_jsonb(operations), null, to_jsonb(sandboxes), ${same}
+  return sql`select 'repeated', to_jsonb(operations), null, to_jsonb(sandboxes), ${same}, to_jsonb(checkpoints)
     from known
     join sandman.operations on operations.id = known.operation_id
-    join sandman.sandboxes on sandboxes.id = operations.sandbox_id`
+    join sandman.sandboxes on sandboxes.id = operations.sandbox_id
+    left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id`
 }
 
 /** Two requests with one new key at the same time: one is written, and the other, asked again, finds it. */
@@ -201,11 +227,18 @@ async function read(db: Db, found: Found, { fleet, idempotencyKey: key }: Keyed)
       { details: { key, operationId: found.operation?.id } },
     )
   }
-  // Who waited for the lock would see the operation it joins as that was before: so it is read afterwards.
+  // Who waited for the lock would see the operation it joins as that was before, and not see a checkpoint that was made
+  // meanwhile: so these are read afterwards.
   const operation = found.operation
     ? fromJson<OperationRow>(found.operation)
     : ((await findOperation(db, { fleet, id: found.joined_id as string })) as OperationRow)
-  return { answer: found.answer, operation, sandbox: fromJson<SandboxRow>(found.sandbox) }
+  const sandbox = fromJson<SandboxRow>(found.sandbox)
+  const checkpoint = found.checkpoint
+    ? fromJson<CheckpointRow>(found.checkpoint)
+    : sandbox.checkpoint_id === null
+      ? undefined
+      : (await findCheckpoint(db, { fleet, id: sandbox.checkpoint_id }))?.checkpoint
+  return { answer: found.answer, operation, sandbox, checkpoint }
 }
 
 function json(value: unknown): RawBuilder<unknown> {

@@ -79,6 +79,11 @@ export type OperationRow = {
   error: Failure | null
   checkpoint_id: string | null
   attempt: number
+  /** Attempts that said why they failed; the others were cut off, or still run. */
+  failures: number
+  last_error: Failure | null
+  /** A failed attempt may have changed something at the provider. */
+  acted: boolean
   fence: number | null
   taken_at: Date | null
   taken_by: string | null

@@ -20,9 +20,17 @@ export type SeenCheckpoint = {
 
 /** What is true of the sandbox at its provider now that the operation has ended. What is left out stays as it was. */
 export type Rest =
-  | { state: 'running'; providerRef?: string; incarnation?: string; previewUrl?: string; snapshot?: SeenCheckpoint }
+  | {
+      state: 'running'
+      providerRef?: string | undefined
+      incarnation?: string | undefined
+      previewUrl?: string | undefined
+      /** When the provider ends it by itself. */
+      expiresAt?: Date | undefined
+      snapshot?: SeenCheckpoint
+    }
   /** Without a checkpoint it keeps the one it has; a sandbox that has none cannot be stored as suspended. */
-  | { state: 'suspended'; checkpoint?: SeenCheckpoint }
+  | { state: 'suspended'; providerRef?: string | undefined; checkpoint?: SeenCheckpoint }
   | { state: 'gone'; reason: GoneReason }
 
 export type Ending = {
@@ -90,6 +98,7 @@ type Result = {
 async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock): Promise<Result> {
   const { rest } = ending
   const running = rest.state === 'running' ? rest : undefined
+  const providerRef = rest.state === 'gone' ? null : (rest.providerRef ?? null)
   const seen = rest.state === 'suspended' ? rest.checkpoint : running?.snapshot
   const outcome = ending.status === 'succeeded' ? ending.outcome : null
   const error = ending.status === 'succeeded' ? null : JSON.stringify(ending.error)
@@ -158,13 +167,15 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
         gone_at          = case when next.id is null and ${reason !== null} then now end,
         checkpoint_id    = kept.checkpoint_id,
         provider_ref     = case when next.verdict ->> 'state' = 'provisioning' then null
-                                else coalesce(${running?.providerRef ?? null}, sandboxes.provider_ref) end,
+                                else coalesce(${providerRef}, sandboxes.provider_ref) end,
         incarnation      = case when next.verdict ->> 'state' = 'provisioning' then null
                                 else coalesce(${running?.incarnation ?? null}, sandboxes.incarnation) end,
         agent_thread_id  = case when next.verdict ->> 'state' = 'provisioning' or ${outcome === 'respawned'} then null
                                 else sandboxes.agent_thread_id end,
         preview_url      = case when ${running !== undefined}
                                 then coalesce(${running?.previewUrl ?? null}, sandboxes.preview_url) end,
+        expires_at       = case when ${running !== undefined}
+                                then coalesce(${running?.expiresAt ?? null}::timestamptz, sandboxes.expires_at) end,
         -- Waking is activity. What merely failed to end it is not, or a sandbox that cannot be paused would never be idle.
         last_active_at   = case when ${outcome !== null} and sandboxes.state in ('provisioning', 'resuming') then now
                                 else sandboxes.last_active_at end,

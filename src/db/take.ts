@@ -18,8 +18,8 @@ export type Taken = {
   checkpoint: CheckpointRow | undefined
 }
 
-/** Why there is nothing to take. A waiting one is rung for again when its turn comes. */
-export type NotTaken = { attempt: undefined; because: 'unknown' | 'waiting' | 'ended' }
+/** Why there is nothing to take. A waiting one is rung for again when its turn comes. `not_mine`: of another backend. */
+export type NotTaken = { attempt: undefined; because: 'unknown' | 'waiting' | 'ended' | 'not_mine' }
 
 /**
  * Begins an attempt at an operation: from now on only its fence may write. Whoever had taken it before was presumed dead,
@@ -27,13 +27,21 @@ export type NotTaken = { attempt: undefined; because: 'unknown' | 'waiting' | 'e
  */
 export async function take(
   db: Db,
-  asked: { fleet: string; operationId: string; worker: string; clock: Clock },
+  asked: {
+    fleet: string
+    operationId: string
+    worker: string
+    /** Those that this worker can talk to. Left out: all there are. */
+    backends?: string[] | undefined
+    clock: Clock
+  },
 ): Promise<Taken | NotTaken> {
-  const { fleet, operationId, worker, clock } = asked
+  const { fleet, operationId, worker, backends = null, clock } = asked
   const { rows } = await sql<{ operation: Json; sandbox: Json; checkpoint: Json | null }>`
     /* take */ with sandbox as (
       update sandman.sandboxes set fence = fence + 1, ring_at = ${dbNow(clock)} + ${interval(UNSETTLED_MS)}
       where operation_id = ${operationId} and fleet = ${fleet}
+        and (${backends}::text[] is null or backend = any (${backends}::text[]))
       returning *
     ), operation as (
       update sandman.operations
@@ -46,12 +54,12 @@ export async function take(
   const [taken] = rows
   if (!taken) {
     const operation = await findOperation(db, { fleet, id: operationId })
+    if (!operation) return { attempt: undefined, because: 'unknown' }
+    if (operation.status !== 'active')
+      return { attempt: undefined, because: operation.status === 'waiting' ? 'waiting' : 'ended' }
+    if (backends && !backends.includes(operation.backend)) return { attempt: undefined, because: 'not_mine' }
     // Its turn came between the two looks. It comes once, so this does not go on.
-    if (operation?.status === 'active') return take(db, asked)
-    return {
-      attempt: undefined,
-      because: operation ? (operation.status === 'waiting' ? 'waiting' : 'ended') : 'unknown',
-    }
+    return take(db, asked)
   }
   const sandbox = fromJson<SandboxRow>(taken.sandbox)
   return {

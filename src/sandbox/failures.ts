@@ -1,19 +1,108 @@
-/** What a failed or refused operation says of itself, as a word that an app can switch on. */
+/** What a failed or refused operation says of itself, as a word that an app can switch on; and everything that follows from it. */
 export const FAILURES = {
-  sandbox_unreachable: { retryable: true },
-  sandbox_expired: { retryable: false },
-  checkpoint_missing: { retryable: false },
-  checkpoint_corrupt: { retryable: false },
-  provider_unauthorized: { retryable: true },
-  quota_exceeded: { retryable: true },
-  rate_limited: { retryable: true },
-  spec_invalid: { retryable: false },
-  invalid_transition: { retryable: false },
-  sandbox_gone: { retryable: false },
-  pause_unsupported: { retryable: false },
-  snapshot_unsupported: { retryable: false },
-  internal: { retryable: true },
-} as const satisfies Record<string, { retryable: boolean }>
+  sandbox_unreachable: {
+    means: 'The provider did not answer, or the sandbox did not wake. Nothing is known to be lost.',
+    sandbox: 'as it was: one that was suspended is suspended',
+    again: true,
+    retryable: true,
+    app: 'offer a retry',
+  },
+  sandbox_expired: {
+    means: 'The provider says that there is no such sandbox: its time-to-live ended, or somebody deleted it.',
+    sandbox: 'gone',
+    again: false,
+    retryable: false,
+    app: 'offer a rebuild',
+  },
+  checkpoint_missing: {
+    means: 'There is nothing to wake the sandbox from, or to make it from. The checkpoint is named.',
+    sandbox: 'gone',
+    again: false,
+    retryable: false,
+    app: 'offer a rebuild',
+  },
+  checkpoint_corrupt: {
+    means: 'The checkpoint is there and is not whole. It is named.',
+    sandbox: 'gone',
+    again: false,
+    retryable: false,
+    app: 'offer a rebuild',
+  },
+  provider_unauthorized: {
+    means: "The provider does not accept the worker's credentials.",
+    sandbox: 'as it was',
+    again: false,
+    retryable: true,
+    app: 'show it; a retry helps once the credentials are mended',
+  },
+  quota_exceeded: {
+    means: "The provider's account has reached a limit.",
+    sandbox: 'as it was',
+    again: false,
+    retryable: true,
+    app: 'show it; a retry helps once something has ended or the limit is raised',
+  },
+  rate_limited: {
+    means: 'Too many requests: the provider said so, or too many already wait for this sandbox.',
+    sandbox: 'as it was',
+    again: true,
+    retryable: true,
+    app: 'retry later',
+  },
+  spec_invalid: {
+    means: 'The provider cannot make a sandbox from what was asked for, or cannot run it.',
+    sandbox: 'gone: it never lived',
+    again: false,
+    retryable: false,
+    app: 'fix the call',
+  },
+  invalid_transition: {
+    means: 'What was asked for makes no sense while the sandbox is on its way elsewhere.',
+    sandbox: 'unchanged',
+    again: false,
+    retryable: false,
+    app: 'fix the call',
+  },
+  sandbox_gone: {
+    means: 'The sandbox has ended, and the reason is kept with it.',
+    sandbox: 'unchanged',
+    again: false,
+    retryable: false,
+    app: 'fix the call, or resume with `ifLost: "respawn"`',
+  },
+  pause_unsupported: {
+    means: 'Its backend cannot pause.',
+    sandbox: 'unchanged',
+    again: false,
+    retryable: false,
+    app: 'fix the call, or pause with `ifUnsupported: "kill"`',
+  },
+  snapshot_unsupported: {
+    means: 'Its backend cannot copy a running sandbox.',
+    sandbox: 'unchanged',
+    again: false,
+    retryable: false,
+    app: 'fix the call',
+  },
+  internal: {
+    means: 'Something else went wrong; the message and the log say what.',
+    sandbox: 'as it was',
+    again: true,
+    retryable: true,
+    app: 'retry, and look at the log',
+  },
+} as const satisfies Record<string, Consequence>
+
+type Consequence = {
+  means: string
+  /** Where it leaves the sandbox, unless the provider shows something else: what is there is there. */
+  sandbox: string
+  /** The worker tries again by itself, as often as its queue says, before it settles the operation. */
+  again: boolean
+  /** The app may ask for the same again. */
+  retryable: boolean
+  app: string
+}
 
 export type FailureType = keyof typeof FAILURES
 

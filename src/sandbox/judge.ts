@@ -15,7 +15,10 @@ export const KINDS = ['spawn', 'pause', 'resume', 'snapshot', 'kill', 'destroy']
 export type Kind = (typeof KINDS)[number]
 
 /** What a caller allows besides, as it is stored with the operation. Requests are equal when kind and options are. */
-export type Options = { if_unsupported?: 'kill'; if_lost?: 'respawn'; name?: string } & Record<string, unknown>
+export type Options = { if_unsupported?: 'kill'; if_lost?: 'respawn'; hooks?: 'skip'; name?: string } & Record<
+  string,
+  unknown
+>
 
 /** What a request does with a sandbox that rests. */
 export type Ruling =

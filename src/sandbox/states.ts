@@ -30,7 +30,7 @@ export type GoneReason = (typeof GONE_REASONS)[number]
  * ignored. `gone` is final: only a resume that explicitly asked for a respawn begins a new life under the same id.
  */
 export const TRANSITIONS = {
-  provisioning: { running: 'spawned', gone: 'ended' },
+  provisioning: { running: 'spawned', suspended: 'adopted', gone: 'ended' },
   running: { pausing: 'pause_began', snapshotting: 'snapshot_began', killing: 'teardown_began', gone: 'ended' },
   snapshotting: { running: 'snapshot_ended', suspended: 'paused', gone: 'ended' },
   pausing: { suspended: 'paused', running: 'pause_failed', gone: 'ended' },

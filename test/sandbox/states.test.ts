@@ -12,7 +12,7 @@ import {
 
 /** From the specification: where each state may lead. */
 const LEADS_TO: Record<State, State[]> = {
-  provisioning: ['running', 'gone'],
+  provisioning: ['running', 'suspended', 'gone'],
   running: ['pausing', 'snapshotting', 'killing', 'gone'],
   snapshotting: ['running', 'suspended', 'gone'],
   pausing: ['suspended', 'running', 'gone'],

@@ -1,0 +1,85 @@
+import { sql } from 'kysely'
+import pg from 'pg'
+import type { Db } from './pool.ts'
+
+/** A notice carries at most 8,000 bytes, and an id has 29. */
+export const IDS_PER_NOTICE = 200
+
+function channelOf(fleet: string): string {
+  return `sandman.${fleet}`
+}
+
+/**
+ * Tells whoever listens that operations have settled. Not part of settling: a notice takes a lock that all of the database's
+ * notices share until commit, and a lost one costs a moment, because whoever waits also looks by itself.
+ */
+export async function announce(
+  db: Db,
+  { fleet, operationIds }: { fleet: string; operationIds: string[] },
+): Promise<void> {
+  await sql`select pg_notify(${channelOf(fleet)}, ${operationIds.join(',')})`.execute(db)
+}
+
+const CONNECT_MS = 5_000
+const RECONNECT_MS = [100, 5_000] as const
+
+export type Listener = { close(): Promise<void> }
+
+type Listening = {
+  databaseUrl: string
+  fleet: string
+  /** These have settled. */
+  heard(operationIds: string[]): void
+  /** The line is up, for the first time or again: whatever was said before was not heard. */
+  connected(): void
+  lost(error: unknown): void
+}
+
+/** Listens on a connection of its own, and makes a new one whenever it is lost. */
+export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening): Listener {
+  let client: pg.Client | undefined
+  let timer: NodeJS.Timeout | undefined
+  let isClosed = false
+  let pauseMs: number = RECONNECT_MS[0]
+
+  const connect = async (): Promise<void> => {
+    const fresh = new pg.Client({
+      connectionString: databaseUrl,
+      application_name: 'sandman listen',
+      connectionTimeoutMillis: CONNECT_MS,
+      keepAlive: true,
+    })
+    let isOver = false
+    const over = (error: unknown): void => {
+      if (isOver) return
+      isOver = true
+      fresh.end().catch(() => {})
+      if (isClosed) return
+      lost(error)
+      timer = setTimeout(() => (connecting = connect()), pauseMs)
+      pauseMs = Math.min(pauseMs * 2, RECONNECT_MS[1])
+    }
+    fresh.on('error', over)
+    fresh.on('end', () => over(new Error('the connection that listens has ended')))
+    fresh.on('notification', ({ payload }) => heard((payload ?? '').split(',')))
+    client = fresh
+    try {
+      await fresh.connect()
+      await fresh.query(`listen ${pg.escapeIdentifier(channelOf(fleet))}`)
+      pauseMs = RECONNECT_MS[0]
+      if (!isClosed) connected()
+    } catch (error) {
+      over(error)
+    }
+  }
+  let connecting = connect()
+  return {
+    async close() {
+      isClosed = true
+      clearTimeout(timer)
+      // Not waited for: a server that is away would keep us for the whole of its deadline.
+      connecting.catch(() => {})
+      await client?.end().catch(() => {})
+    },
+  }
+}
