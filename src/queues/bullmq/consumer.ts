@@ -73,7 +73,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         return outcome
       } catch (error) {
         if (error instanceof DelayedError) throw error
-        const isFinal = isSandmanError(error, 'payload_invalid')
+        const isFinal = isSandmanError(error, 'payload_invalid') || isSandmanError(error, 'operation_not_found')
         // Whatever went wrong after the interruption went wrong because of it.
         if (interruption.signal.aborted && !isFinal) return handBack(job, token)
         events.emit(isFinal || attempt >= queue.attemptsMax ? 'job.gave_up' : 'job.failed', {

@@ -1,0 +1,69 @@
+import { BackendError, type CheckpointCondition, type Checkpoints, type Sighting } from '../backends/backend.ts'
+import type { Ending, SeenCheckpoint } from '../db/settle.ts'
+import { type Failure, failure } from '../sandbox/failures.ts'
+import type { Work } from './operation.ts'
+
+type Written = Exclude<CheckpointCondition, { is: 'pending' }>
+export type Known = Exclude<Sighting, { is: 'changing' }>
+
+/** The provider's name for the sandbox. Every sandbox that has lived has one. */
+export function refOf({ sandbox }: Work): string {
+  if (sandbox.provider_ref === null) throw new Error(`${sandbox.id} has no provider_ref, and is ${sandbox.state}`)
+  return sandbox.provider_ref
+}
+
+/** What is true of an instance once it has come to rest. */
+export async function look(work: Work, ref = refOf(work)): Promise<Known> {
+  const { backend, provider } = work
+  const seen = await provider.poll<Known>(provider.patience.changingMs, async () => {
+    const sighting = await provider.ask('look', (call) => backend.look(ref, call))
+    if (sighting.is !== 'changing') return { answer: sighting }
+    return { still: new BackendError('sandbox_unreachable', `${work.sandbox.id} is still changing: ${sighting.why}.`) }
+  })
+  work.evidence.seen = seen.is === 'lost' ? `lost: ${seen.why}` : seen.is
+  return seen
+}
+
+/** What a checkpoint is worth once it has been written, or should have been. */
+async function verify({ provider, evidence }: Work, checkpoints: Checkpoints, checkpointRef: string): Promise<Written> {
+  const condition = await provider.poll<Written>(provider.patience.pendingMs, async () => {
+    const seen = await provider.ask('verify', (call) => checkpoints.verify(checkpointRef, call))
+    if (seen.is !== 'pending') return { answer: seen }
+    return { still: new BackendError('sandbox_unreachable', `Checkpoint ${checkpointRef} is still being written.`) }
+  })
+  evidence.checkpoint = { ref: checkpointRef, ...condition }
+  return condition
+}
+
+/** A checkpoint as it is written down, or a failure that says what is wrong with it. */
+export async function verified(
+  work: Work,
+  checkpoints: Checkpoints,
+  { kind, checkpointRef, name }: { kind: SeenCheckpoint['kind']; checkpointRef: string; name?: string | undefined },
+): Promise<SeenCheckpoint> {
+  const condition = await verify(work, checkpoints, checkpointRef)
+  if (condition.is !== 'ready') {
+    const type = condition.is === 'missing' ? 'checkpoint_missing' : 'checkpoint_corrupt'
+    throw new BackendError(
+      type,
+      `Checkpoint ${checkpointRef} of ${work.sandbox.id} is ${condition.is}: ${condition.why}.`,
+    )
+  }
+  return { kind, providerRef: checkpointRef, name, sizeBytes: condition.sizeBytes }
+}
+
+/** What is said of a sandbox that had vanished before anybody touched it. */
+export function goneBefore(
+  id: string,
+  seen: Extract<Known, { is: 'absent' | 'lost' }>,
+): Pick<Ending, 'rest'> & { error: Failure } {
+  return seen.is === 'absent'
+    ? {
+        error: failure('sandbox_expired', `Its provider says that there is no ${id} any more.`),
+        rest: { state: 'gone', reason: 'expired' },
+      }
+    : {
+        error: failure('sandbox_expired', `Nothing is left of ${id} that runs or could be resumed: ${seen.why}.`),
+        rest: { state: 'gone', reason: 'instance_lost' },
+      }
+}

@@ -1,0 +1,186 @@
+import type { Backend } from '../backends/backend.ts'
+import type { Clock } from '../clock.ts'
+import { recordFailure } from '../db/fail.ts'
+import type { Db } from '../db/pool.ts'
+import { type Ending, type Settled, settle } from '../db/settle.ts'
+import { type NotTaken, type Taken, take } from '../db/take.ts'
+import { SandmanError } from '../errors.ts'
+import type { Events } from '../events.ts'
+import type { QueueDefinition } from '../queues/define.ts'
+import type { OperationPayload } from '../queues/operation.ts'
+import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
+import { FAILURES, type Failure, failure } from '../sandbox/failures.ts'
+import type { Kind } from '../sandbox/judge.ts'
+import { PATIENCE, type Patience } from './patience.ts'
+import { failureOf, Provider } from './provider.ts'
+
+export type JobDeps = {
+  db: Db
+  clock: Clock
+  fleet: string
+  worker: string
+  backends: ReadonlyMap<string, Backend>
+  events: Events
+  patience?: Patience
+  /** Tells workers whose turn it is now. */
+  ring(due: { operationId: string; kind: Kind }): Promise<unknown>
+  /** Tells whoever waits that these have settled. Not waited for: who is not told looks by itself. */
+  announce(operationIds: string[]): void
+}
+
+/** One attempt at one operation, in the hands of a job. */
+export type Work = Taken & {
+  db: Db
+  fleet: string
+  backend: Backend
+  provider: Provider
+  events: Events
+  /** What was seen at the provider, for whoever asks why. */
+  evidence: Record<string, unknown>
+}
+
+/** What a job does, apart from what all of them do. */
+export type Verb = {
+  queue: QueueDefinition<OperationPayload>
+  /** Looks, does what is still missing, and says what is true then. May run again at any time, on any worker. */
+  perform(work: Work): Promise<Ending>
+  /**
+   * The last attempt has failed: says what is true at the provider. Undefined when nobody can say, because it does not answer
+   * and something may have been changed there; then the operation stays open, and is looked at again.
+   */
+  giveUp(work: Work, error: Failure): Promise<Ending | undefined>
+  /** What is left to tidy up once the operation has settled. Nobody waits for it, and nothing depends on it. */
+  tidyUp?(work: Work, ending: Ending): Promise<void>
+}
+
+/** An operation that ends every worker it meets is looked at, but not worked on any more. */
+const CUT_OFF_MAX = 20
+
+/** A worker that does not have an operation's backend leaves it for one that has. */
+const NOT_MINE_MS = 2_000
+
+/**
+ * The story of every operation's job: take, perform, settle, and ring for whoever is next.
+ *
+ * Delivered twice: the second finds it settled, or takes it over; then the first one's writes change nothing.
+ * Crashed anywhere: the operation is rung for again, and the next attempt looks before it acts.
+ * Failed: tried again as often as its queue says. After that, what is settled is what the provider shows.
+ */
+export async function performOperation(
+  deps: JobDeps,
+  verb: Verb,
+  { operationId }: OperationPayload,
+  { signal }: { signal: AbortSignal },
+): Promise<Outcome> {
+  const { db, clock, fleet, worker, events } = deps
+  const taken = await take(db, { fleet, operationId, worker, backends: [...deps.backends.keys()], clock })
+  if (!taken.attempt) return explain(taken.because, operationId)
+  const work = begin(deps, taken, signal)
+  events.emit('operation.taken', { ...named(work), attempt: taken.operation.attempt })
+
+  const { ending, error } = await attempt(deps, verb, work, signal)
+  if (!ending) {
+    const recorded = await recordFailure(db, {
+      attempt: taken.attempt,
+      failure: error,
+      acted: work.provider.acted,
+      clock,
+    })
+    if (!recorded) return superseded('a newer attempt has taken over')
+    events.emit('operation.undecided', { ...named(work), errorType: error.error_type, reason: error.message })
+    return snoozed(`nobody can say what became of it: ${error.message}`, work.provider.patience.unknownMs)
+  }
+
+  const settled = await settle(db, { attempt: taken.attempt, ending: { ...ending, evidence: work.evidence }, clock })
+  if (!settled.settled) return superseded('a newer attempt has taken over')
+  tell(deps, settled)
+  if (settled.next) await deps.ring(settled.next)
+  await verb
+    .tidyUp?.(work, ending)
+    .catch((error: unknown) => events.emit('operation.left_over', { ...named(work), error }))
+  return done()
+}
+
+/** How the attempt ends, or with which failure it does not. Throws what is worth another attempt. */
+async function attempt(
+  { db, clock }: JobDeps,
+  verb: Verb,
+  work: Work,
+  signal: AbortSignal,
+): Promise<{ ending: Ending; error?: undefined } | { ending: undefined; error: Failure }> {
+  const { operation } = work
+  let error = wornOut(work, verb)
+  if (!error) {
+    try {
+      return { ending: await verb.perform(work) }
+    } catch (thrown) {
+      signal.throwIfAborted() // given up by its worker, and not by the provider
+      error = failureOf(thrown, work.checkpoint?.id)
+      if (FAILURES[error.error_type].again && operation.failures + 1 < verb.queue.attemptsMax) {
+        await recordFailure(db, { attempt: work.attempt, failure: error, acted: work.provider.acted, clock })
+        throw thrown
+      }
+    }
+  }
+  try {
+    const ending = await verb.giveUp(work, error)
+    return ending ? { ending } : { ending, error }
+  } catch (thrown) {
+    signal.throwIfAborted()
+    const unknown = failureOf(thrown, work.checkpoint?.id)
+    return { ending: undefined, error: { ...error, message: `${error.message} Then: ${unknown.message}` } }
+  }
+}
+
+/** Why an operation is not worked on any more, when it is not. */
+function wornOut({ operation }: Work, verb: Verb): Failure | undefined {
+  const cutOff = operation.attempt - 1 - operation.failures
+  if (operation.failures >= verb.queue.attemptsMax) return operation.last_error ?? undefined
+  if (cutOff < CUT_OFF_MAX) return undefined
+  return failure('internal', `${cutOff} workers were cut off while they worked on ${operation.id}.`)
+}
+
+/** Whether any attempt, this one included, may have changed something at the provider. */
+export function mayHaveActed({ operation, provider }: Work): boolean {
+  return provider.acted || operation.acted || operation.attempt - 1 > operation.failures
+}
+
+function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
+  const { db, fleet, events, patience = PATIENCE } = deps
+  const name = taken.sandbox.backend
+  const backend = deps.backends.get(name) as Backend
+  const provider = new Provider({ name, patience, signal, events })
+  return { ...taken, db, fleet, backend, provider, events, evidence: {} }
+}
+
+function explain(because: NotTaken['because'], operationId: string): Outcome {
+  switch (because) {
+    case 'ended':
+      return superseded('it has settled')
+    case 'waiting':
+      return superseded('its turn has not come; it is rung for when it does')
+    case 'not_mine':
+      return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', NOT_MINE_MS)
+    case 'unknown':
+      throw new SandmanError('operation_not_found', `There is no operation ${operationId} in this fleet.`, {
+        details: { operationId },
+      })
+  }
+}
+
+function tell({ events, announce }: JobDeps, { operation, sandbox, answered }: Settled): void {
+  events.emit('operation.settled', {
+    operationId: operation.id,
+    sandboxId: sandbox.id,
+    kind: operation.kind,
+    status: operation.status,
+    state: sandbox.state,
+    ...(operation.outcome && { outcome: operation.outcome }),
+    ...(operation.error && { errorType: operation.error.error_type, reason: operation.error.message }),
+  })
+  announce([operation.id, ...answered])
+}
+
+function named({ operation, sandbox }: Work): Record<string, unknown> {
+  return { operationId: operation.id, sandboxId: sandbox.id, kind: operation.kind }
+}

@@ -1,0 +1,39 @@
+/**
+ * How long a job waits for what: every bound of a provider's slowness, in one place. Each is far above what is usual, because
+ * giving up early on something that works costs a sandbox, and waiting costs a slot of a queue.
+ */
+export const PATIENCE = {
+  /** Outer deadlines of single calls. An SDK's own timeout is not relied upon: some do not cover the whole of a call. */
+  callMs: {
+    find: 15_000,
+    look: 10_000,
+    create: 120_000,
+    adopt: 30_000,
+    end: 60_000,
+    suspend: 120_000,
+    resume: 60_000,
+    snapshot: 300_000,
+    verify: 60_000,
+    discard: 60_000,
+    lease: 10_000,
+    probe: 15_000,
+    hook: 60_000,
+    end_lingering: 15_000,
+    preview_url: 10_000,
+  },
+  /** Starting, stopping: how long an instance may be on its way before the attempt has failed. */
+  changingMs: 60_000,
+  /** How long a checkpoint may be missing or unfinished after the provider called the instance suspended. */
+  pendingMs: 60_000,
+  /** How long a preview may take to answer after the last hook. A cold dev server compiles first. */
+  previewMs: 45_000,
+  /** Between two looks at something that is on its way. Doubles up to the second number. */
+  pollMs: [100, 2_000] as readonly [number, number],
+  /** Between two looks at an operation whose end nobody can tell, because the provider does not answer. */
+  unknownMs: 60_000,
+  /** What a provider's time-to-live is set to for a sandbox that has no hard limit of its own. */
+  leaseMs: 3_600_000,
+}
+
+export type Patience = typeof PATIENCE
+export type ProviderCall = keyof Patience['callMs']

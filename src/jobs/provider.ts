@@ -1,0 +1,80 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { BackendError, type BackendErrorType, type Call } from '../backends/backend.ts'
+import { withDeadline } from '../deadline.ts'
+import { describeError, isSandmanError } from '../errors.ts'
+import type { Events } from '../events.ts'
+import { type Failure, failure } from '../sandbox/failures.ts'
+import type { Patience, ProviderCall } from './patience.ts'
+
+/** Calls that change nothing, so that an attempt which made only these has left everything as it was. */
+const READING: readonly ProviderCall[] = ['find', 'look', 'verify', 'preview_url']
+
+/** The way to a backend within one attempt: every call has a deadline, can be given up, and is told of. */
+export class Provider {
+  readonly patience: Patience
+  readonly #name: string
+  readonly #signal: AbortSignal
+  readonly #events: Events
+  /** Whether something at the provider may be different because of this attempt. */
+  acted = false
+
+  constructor(options: { name: string; patience: Patience; signal: AbortSignal; events: Events }) {
+    this.patience = options.patience
+    this.#name = options.name
+    this.#signal = options.signal
+    this.#events = options.events
+  }
+
+  async ask<T>(call: ProviderCall, work: (call: Call) => Promise<T>): Promise<T> {
+    // A job that was given up may still run on here; it must not begin anything new.
+    this.#signal.throwIfAborted()
+    this.acted ||= !READING.includes(call)
+    const askedAt = performance.now()
+    const told = () => ({ call, backend: this.#name, durationMs: Math.round(performance.now() - askedAt) })
+    this.#events.emit('provider.asked', { call, backend: this.#name })
+    try {
+      const answer = await withDeadline(this.patience.callMs[call], `${call} at ${this.#name}`, (late) =>
+        work({ signal: AbortSignal.any([late, this.#signal]) }),
+      )
+      this.#events.emit('provider.answered', told())
+      return answer
+    } catch (error) {
+      this.#events.emit('provider.failed', { ...told(), error })
+      throw error
+    }
+  }
+
+  /** Looks again and again until there is an answer, and throws what it still saw when its patience ends. */
+  async poll<T>(withinMs: number, look: () => Promise<{ answer: T } | { still: BackendError }>): Promise<T> {
+    const startedAt = performance.now()
+    const [firstMs, mostMs] = this.patience.pollMs
+    for (let pauseMs = firstMs; ; pauseMs = Math.min(pauseMs * 2, mostMs)) {
+      const seen = await look()
+      if ('answer' in seen) return seen.answer
+      if (performance.now() - startedAt + pauseMs > withinMs) throw seen.still
+      await sleep(pauseMs, undefined, { signal: this.#signal })
+    }
+  }
+}
+
+/** What a backend meant, also when a library has wrapped its error in its own. */
+export function backendErrorIn(error: unknown): BackendError | undefined {
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
+    if (cause instanceof BackendError) return cause
+  }
+  return undefined
+}
+
+export function isBackendError(error: unknown, ...types: BackendErrorType[]): boolean {
+  const type = backendErrorIn(error)?.type
+  return type !== undefined && types.includes(type)
+}
+
+/** What an operation is told of whatever went wrong while it was worked on. */
+export function failureOf(error: unknown, checkpointId?: string): Failure {
+  const known = backendErrorIn(error)
+  if (known && known.type !== 'overtaken') return failure(known.type, known.message, checkpointId)
+  if (isSandmanError(error, 'deadline_exceeded'))
+    return failure('sandbox_unreachable', `${error.message}.`, checkpointId)
+  return failure('internal', describeError(error), checkpointId)
+}

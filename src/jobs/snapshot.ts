@@ -1,0 +1,55 @@
+import type { Pausing } from '../backends/backend.ts'
+import type { Ending } from '../db/settle.ts'
+import { snapshotQueue } from '../queues/snapshot.ts'
+import { failure } from '../sandbox/failures.ts'
+import { goneBefore, look, refOf, verified } from './look.ts'
+import type { Verb, Work } from './operation.ts'
+import { checkpointOf } from './sleep.ts'
+
+/**
+ * Copies a sandbox while it keeps running. A snapshot is there when it was seen to be whole.
+ *
+ * Delivered twice, or after a crash: the operation's id is the key, so the second finds what the first has made.
+ * Put to sleep by its provider meanwhile: then there is a checkpoint, and that is the answer.
+ */
+export const snapshot: Verb = {
+  queue: snapshotQueue,
+
+  async perform(work) {
+    const { backend, operation, provider } = work
+    const { snapshots, pausing } = backend
+    if (snapshots === 'none') return unsupported(work)
+
+    const seen = await look(work)
+    if (seen.is === 'absent' || seen.is === 'lost') return { status: 'failed', ...goneBefore(work.sandbox.id, seen) }
+    if (seen.is === 'suspended' && pausing !== 'none') return asleep(work, pausing)
+    const target = { ref: refOf(work), incarnation: seen.is === 'running' ? seen.incarnation : null }
+    const { name } = operation.options
+    const { checkpointRef } = await provider.ask('snapshot', (call) =>
+      snapshots.take(target, { key: operation.id, name }, call),
+    )
+    const taken = await verified(work, snapshots, { kind: 'snapshot', checkpointRef, name })
+    return { status: 'succeeded', outcome: 'done', rest: { state: 'running', snapshot: taken } }
+  },
+
+  async giveUp(work, error) {
+    // A snapshot changes nothing about where its sandbox is: who cannot be seen is where it was.
+    const seen = await look(work).catch(() => undefined)
+    if (seen?.is === 'absent' || seen?.is === 'lost') return { status: 'failed', ...goneBefore(work.sandbox.id, seen) }
+    if (seen?.is === 'suspended' && work.backend.pausing !== 'none') return asleep(work, work.backend.pausing)
+    return { status: 'failed', error, rest: { state: 'running' } }
+  },
+}
+
+async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
+  const checkpoint = await checkpointOf(work, pausing)
+  return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
+}
+
+function unsupported({ sandbox }: Work): Ending {
+  const error = failure(
+    'snapshot_unsupported',
+    `${sandbox.id} keeps running: backend ${sandbox.backend} cannot copy it.`,
+  )
+  return { status: 'failed', error, rest: { state: 'running' } }
+}

@@ -1,0 +1,124 @@
+import { BackendError } from '../backends/backend.ts'
+import type { Spec } from '../backends/spec.ts'
+import { findCheckpoint } from '../db/checkpoints.ts'
+import { findByProviderRef } from '../db/sandboxes.ts'
+import type { Ending } from '../db/settle.ts'
+import { spawnQueue } from '../queues/spawn.ts'
+import { type Failure, failure } from '../sandbox/failures.ts'
+import { goneBefore, look, verified } from './look.ts'
+import { mayHaveActed, type Verb, type Work } from './operation.ts'
+import { failureOf, isBackendError } from './provider.ts'
+import { endInstance } from './teardown.ts'
+import { type Awake, wake } from './wake.ts'
+
+/** What is taken over instead of being made. */
+export type Adoption = { ref: string; checkpointRef?: string }
+
+/**
+ * Brings a sandbox to life, or takes over an instance that somebody else has made.
+ *
+ * Delivered twice, or after a crash: an instance carries its sandbox and the operation that made it, so the second looks for
+ * it by that label, and makes none if there is one.
+ * Failed: what was made is ended again, and seen to have ended. What was only to be taken over is left alone.
+ */
+export const spawn: Verb = {
+  queue: spawnQueue,
+
+  async perform(work) {
+    const adoption = adoptionOf(work)
+    if (adoption) return adopt(work, adoption)
+    return { status: 'succeeded', outcome: 'done', rest: await bringToLife(work) }
+  },
+
+  async giveUp(work, error) {
+    if (!adoptionOf(work)) await endOwn(work)
+    return { status: 'failed', error, rest: { state: 'gone', reason: 'spawn_failed' } }
+  },
+}
+
+/** A new life, under the id that the sandbox has. Instances of earlier lives, whatever has kept them alive, are replaced. */
+export async function bringToLife(work: Work): Promise<Awake> {
+  const { backend, operation, provider, sandbox } = work
+  const life = operation.id
+  // The first attempt at a new sandbox need not look: nobody can have made anything for it.
+  const isFirst = operation.kind === 'spawn' && operation.attempt === 1
+  const found = isFirst ? [] : await provider.ask('find', (call) => backend.find(sandbox.id, call))
+  for (const other of found.filter((instance) => instance.life !== life)) await endInstance(work, other.ref)
+
+  const mine = found.find((instance) => instance.life === life)
+  const seen = mine && (await look(work, mine.ref))
+  if (mine && seen?.is === 'lost') await endInstance(work, mine.ref)
+  if (mine && seen?.is === 'running') return wake(work, mine.ref, { isNew: true, skipHooks: false })
+
+  const wanted = {
+    sandboxId: sandbox.id,
+    life,
+    spec: sandbox.spec as Spec,
+    checkpointRef: await findOrigin(work),
+    ttlMs: sandbox.hard_ttl_ms ?? provider.patience.leaseMs,
+  }
+  const { ref } = await provider.ask('create', (call) => backend.create(wanted, call))
+  return wake(work, ref, { isNew: true, skipHooks: false })
+}
+
+/** Ends what this operation has made. Returns when nothing of it is left; throws when nobody can say. */
+export async function endOwn(work: Work): Promise<void> {
+  const { backend, operation, provider, sandbox } = work
+  if (!mayHaveActed(work)) return
+  const found = await provider.ask('find', (call) => backend.find(sandbox.id, call))
+  for (const own of found.filter(({ life }) => life === operation.id)) await endInstance(work, own.ref)
+}
+
+/** The provider's name for the checkpoint that the sandbox's files begin as. */
+async function findOrigin({ db, fleet, sandbox }: Work): Promise<string | undefined> {
+  const { from } = sandbox.spec as Spec
+  if (from === undefined) return undefined
+  const found = await findCheckpoint(db, { fleet, id: from })
+  if (found?.checkpoint.status === 'ready' && found.backend === sandbox.backend) return found.checkpoint.provider_ref
+  const why = !found
+    ? 'this fleet has no such checkpoint'
+    : found.checkpoint.status !== 'ready'
+      ? `it is ${found.checkpoint.status}`
+      : `it is on backend ${found.backend}, and the sandbox on ${sandbox.backend}`
+  throw new BackendError('checkpoint_missing', `${sandbox.id} cannot be made from ${from}: ${why}.`)
+}
+
+/** Only the spawn itself takes over. When such a sandbox is respawned later, it is made like any other. */
+function adoptionOf({ operation, sandbox }: Work): Adoption | undefined {
+  return operation.kind === 'spawn' ? (sandbox.spec as { adopt?: Adoption }).adopt : undefined
+}
+
+async function adopt(work: Work, { ref, checkpointRef }: Adoption): Promise<Ending> {
+  const { backend, db, operation, provider, sandbox } = work
+  const other = await findByProviderRef(db, { backend: sandbox.backend, providerRef: ref })
+  if (other && other.id !== sandbox.id) return refuse(failure('spec_invalid', `${ref} is already ${other.id}.`))
+
+  const before = await look(work, ref)
+  if (before.is === 'absent' || before.is === 'lost') return { status: 'failed', ...goneBefore(ref, before) }
+  const owner = { sandboxId: sandbox.id, life: operation.id }
+  await provider.ask('adopt', (call) => backend.adopt(ref, owner, call))
+  const seen = await look(work, ref)
+  if (seen.is === 'absent' || seen.is === 'lost') return { status: 'failed', ...goneBefore(ref, seen) }
+  const taken = { status: 'succeeded', outcome: 'done' } as const
+  if (seen.is === 'running') {
+    return {
+      ...taken,
+      rest: { state: 'running', providerRef: ref, incarnation: seen.incarnation, expiresAt: seen.endsAt },
+    }
+  }
+  const sleepsOn = seen.checkpointRef ?? checkpointRef
+  if (backend.pausing === 'none' || sleepsOn === undefined) {
+    return refuse(failure('checkpoint_missing', `${ref} is suspended, and its provider shows no checkpoint.`))
+  }
+  try {
+    const checkpoint = await verified(work, backend.pausing, { kind: 'pause', checkpointRef: sleepsOn })
+    return { ...taken, rest: { state: 'suspended', providerRef: ref, checkpoint } }
+  } catch (error) {
+    if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
+    return refuse(failureOf(error))
+  }
+}
+
+function refuse(error: Failure): Ending {
+  return { status: 'failed', error, rest: { state: 'gone', reason: 'spawn_failed' } }
+}
