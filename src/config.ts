@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { z } from 'zod'
+import { BACKEND_NAMES, type BackendName } from './backends/names.ts'
 import { SandmanError } from './errors.ts'
 import { QUEUE_NAMES, type QueueName } from './queues/names.ts'
 import { isRedisUrl } from './redis-url.ts'
@@ -65,15 +66,21 @@ const tokens = z.string().transform((text, context): Token[] => {
   return parsed
 })
 
-const queueNames = z.string().transform((text, context): QueueName[] => {
-  const names = [...new Set(commaList(text))]
-  const unknown = names.filter((name) => !(QUEUE_NAMES as readonly string[]).includes(name))
-  const there = `there are: ${QUEUE_NAMES.join(', ')}`
-  if (unknown.length > 0)
-    context.addIssue({ code: 'custom', message: `has no queue named ${unknown.join(' or ')}; ${there}` })
-  if (names.length === 0) context.addIssue({ code: 'custom', message: `names no queue; ${there}` })
-  return names as QueueName[]
-})
+/** A list of names that there are, each once. */
+function someOf<Name extends string>(what: string, known: readonly Name[]) {
+  return z.string().transform((text, context): Name[] => {
+    const names = [...new Set(commaList(text))]
+    const unknown = names.filter((name) => !(known as readonly string[]).includes(name))
+    const there = `there are: ${known.join(', ')}`
+    if (unknown.length > 0)
+      context.addIssue({ code: 'custom', message: `has no ${what} named ${unknown.join(' or ')}; ${there}` })
+    if (names.length === 0) context.addIssue({ code: 'custom', message: `names no ${what}; ${there}` })
+    return names as Name[]
+  })
+}
+
+const queueNames = someOf('queue', QUEUE_NAMES)
+const backendNames = someOf('backend', BACKEND_NAMES)
 
 /** Everything the environment can say, in the order in which the README lists it. */
 const Environment = z.object({
@@ -93,7 +100,7 @@ const Environment = z.object({
     .describe('Address the web process listens on. Defaults to 127.0.0.1, and to 0.0.0.0 once there are tokens.'),
   SANDMAN_FLEET: z
     .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,39}$/, 'must be 1 to 40 of a-z, 0-9 and -')
+    .refine(isFleetName, 'must be 1 to 40 of a-z, 0-9 and -')
     .default('default')
     .describe(
       'Name of this deployment. Fleets share a database, a Redis and provider accounts without seeing each other.',
@@ -106,12 +113,19 @@ const Environment = z.object({
   SANDMAN_QUEUES: queueNames
     .default([...QUEUE_NAMES])
     .describe('Queues that this worker takes work from, separated by commas.'),
+  SANDMAN_BACKENDS: backendNames
+    .default([...BACKEND_NAMES])
+    .describe('Backends that this worker can talk to, separated by commas.'),
   SANDMAN_GRACE: graceMs
     .default(25_000)
     .describe(
       'How long a process may take to stop after SIGTERM, up to 1h. Work that is still in flight four seconds before that is handed back.',
     ),
-  SANDMAN_DATA: z.string().min(1).default('.sandman').describe('Folder for the embedded Postgres.'),
+  SANDMAN_DATA: z
+    .string()
+    .min(1)
+    .default('.sandman')
+    .describe('Folder for the embedded Postgres, and for the sandboxes of the local backend.'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
@@ -126,6 +140,7 @@ export type Config = {
   fleet: string
   tokens: Token[]
   queues: QueueName[]
+  backends: BackendName[]
   graceMs: number
   dataFolder: string
   logLevel: z.output<typeof Environment>['LOG_LEVEL']
@@ -166,10 +181,16 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     fleet: env.SANDMAN_FLEET,
     tokens: env.SANDMAN_TOKENS,
     queues: env.SANDMAN_QUEUES,
+    backends: env.SANDMAN_BACKENDS,
     graceMs: env.SANDMAN_GRACE,
     dataFolder: path.resolve(env.SANDMAN_DATA),
     logLevel: env.LOG_LEVEL,
   }
+}
+
+/** It is part of names at every provider, in every queue and on every channel. */
+export function isFleetName(text: string): boolean {
+  return /^[a-z0-9][a-z0-9-]{0,39}$/.test(text)
 }
 
 export function isLoopback(name: string): boolean {
@@ -181,6 +202,7 @@ export function isLoopback(name: string): boolean {
 export function describeConfig(): { name: string; description: string; defaultsTo: string }[] {
   const printable: Record<string, string> = {
     SANDMAN_QUEUES: QUEUE_NAMES.join(','),
+    SANDMAN_BACKENDS: BACKEND_NAMES.join(','),
     SANDMAN_GRACE: '25s',
     SANDMAN_TOKENS: '',
   }

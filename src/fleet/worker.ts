@@ -1,34 +1,76 @@
 import os from 'node:os'
+import type { Backend } from '../backends/backend.ts'
+import { BACKENDS } from '../backends/catalog.ts'
 import { runningClock } from '../clock.ts'
 import { withDeadline } from '../deadline.ts'
 import { Events } from '../events.ts'
 import { signCanary } from '../jobs/canary.ts'
+import { type JobDeps, performOperation, type Verb } from '../jobs/operation.ts'
+import type { Patience } from '../jobs/patience.ts'
+import { pause } from '../jobs/pause.ts'
+import { resume } from '../jobs/resume.ts'
+import { snapshot } from '../jobs/snapshot.ts'
+import { spawn } from '../jobs/spawn.ts'
+import { teardown } from '../jobs/teardown.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { canaryQueue } from '../queues/canary.ts'
 import type { QueueDefinition } from '../queues/define.ts'
 import type { QueueName } from '../queues/names.ts'
-import { keepRinging } from './bell.ts'
+import { Announcer } from './announcer.ts'
+import { keepRinging, ring } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 
+export type WorkerParts = {
+  /** Besides those that the configuration switches on. Closed with the worker. */
+  backends?: readonly Backend[]
+  patience?: Patience
+}
+
 /** Takes jobs from the queues until it is stopped. Stateless: any number of them, on any number of machines. */
-export async function startWorker(config: RunningConfig, events: Events): Promise<Running> {
+export async function startWorker(config: RunningConfig, events: Events, parts: WorkerParts = {}): Promise<Running> {
   const { handle, store } = await layFoundation(config, { role: 'consumer', name: 'worker', events })
+  const { fleet } = config
+  const backends = await openBackends(config, parts.backends ?? []).catch(async (error: unknown) => {
+    await Promise.all([store.close(), handle.close()])
+    throw error
+  })
   const workerName = `${os.hostname()}-${process.pid}`
-  const deps = { db: handle.db, clock: runningClock, fleet: config.fleet, worker: workerName }
+  // Silent: the consumers' connection to the same store already says when it is lost.
+  const producer = new Producer(openStore({ ...config, role: 'producer', events: new Events() }))
+  const base = { db: handle.db, clock: runningClock, fleet, worker: workerName, events }
+  const bell = { ...base, producer }
+  const announcer = new Announcer(base)
+  const deps: JobDeps = {
+    ...base,
+    backends,
+    ...(parts.patience && { patience: parts.patience }),
+    ring: (due) => ring(bell, due),
+    announce: (operationIds) => announcer.announce(operationIds),
+  }
 
   const take = <Payload>(queue: QueueDefinition<Payload>, handler: Handler<Payload>): Consumer =>
     consume({ store, queue, handler, workerName, events })
-  const takers: Partial<Record<QueueName, () => Consumer>> = {
+  const takeOperations = (verb: Verb): Consumer =>
+    take(verb.queue, (payload, context) => performOperation(deps, verb, payload, context))
+  const takers: Record<QueueName, () => Consumer> = {
     canary: () => take(canaryQueue, (payload) => signCanary(deps, payload)),
+    spawn: () => takeOperations(spawn),
+    pause: () => takeOperations(pause),
+    resume: () => takeOperations(resume),
+    snapshot: () => takeOperations(snapshot),
+    teardown: () => takeOperations(teardown),
   }
-  const consumers = config.queues.flatMap((name) => takers[name]?.() ?? [])
-  // Silent: the consumers' connection to the same store already says when it is lost.
-  const producer = new Producer(openStore({ ...config, role: 'producer', events: new Events() }))
-  const ringing = keepRinging({ ...deps, producer, events })
-  events.emit('process.started', { worker: workerName, queues: config.queues, store: store.where })
+  const consumers = config.queues.map((name) => takers[name]())
+  const ringing = keepRinging(bell)
+  events.emit('process.started', {
+    worker: workerName,
+    queues: config.queues,
+    backends: [...backends.keys()],
+    store: store.where,
+  })
 
   return {
     async stop() {
@@ -38,7 +80,21 @@ export async function startWorker(config: RunningConfig, events: Events): Promis
         // Its last look may hang with the database; what it was about to ring for comes up again.
         withDeadline(graceMs, 'the last look', () => ringing.stop()).catch(() => {}),
       ])
-      await Promise.all([store.close(), producer.close(), handle.close()])
+      await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
+      await Promise.all([
+        store.close(),
+        producer.close(),
+        handle.close(),
+        ...[...backends.values()].map((backend) => backend.close()),
+      ])
     },
   }
+}
+
+async function openBackends(
+  { backends, fleet, dataFolder }: RunningConfig,
+  given: readonly Backend[],
+): Promise<Map<string, Backend>> {
+  const opened = await Promise.all(backends.map((name) => BACKENDS[name].open({ fleet, dataFolder })))
+  return new Map([...opened, ...given].map((backend) => [backend.name, backend]))
 }

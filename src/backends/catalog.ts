@@ -1,0 +1,26 @@
+import path from 'node:path'
+import type { Backend, BackendAbilities } from './backend.ts'
+import type { BackendName } from './names.ts'
+
+export type OpenOptions = { fleet: string; dataFolder: string }
+
+type Listed = Omit<BackendAbilities, 'name'> & { open(options: OpenOptions): Promise<Backend> }
+
+/**
+ * What each backend can do, known without loading it: a web app judges requests by this, and has no provider's SDK. A worker
+ * opens those that are switched on.
+ */
+export const BACKENDS = {
+  local: {
+    canPause: true,
+    canSnapshot: true,
+    async open({ fleet, dataFolder }) {
+      const { openLocalBackend } = await import('./local/backend.ts')
+      return openLocalBackend({ folder: path.join(dataFolder, 'sandboxes'), fleet })
+    },
+  },
+} as const satisfies Record<BackendName, Listed>
+
+export function listedAbilities(): BackendAbilities[] {
+  return Object.entries(BACKENDS).map(([name, { canPause, canSnapshot }]) => ({ name, canPause, canSnapshot }))
+}

@@ -1,0 +1,241 @@
+import type { z } from 'zod'
+import type { BackendAbilities } from '../backends/backend.ts'
+import { listedAbilities } from '../backends/catalog.ts'
+import { runningClock } from '../clock.ts'
+import { isFleetName } from '../config.ts'
+import { listEvents } from '../db/events.ts'
+import { type FoundOperation, findOperations } from '../db/operations.ts'
+import { explainDbError, openDb } from '../db/pool.ts'
+import type { Requested } from '../db/request.ts'
+import { findSandbox, listSandboxes } from '../db/sandboxes.ts'
+import { SandmanError } from '../errors.ts'
+import { type Event, Events } from '../events.ts'
+import { openStore } from '../queues/bullmq/open-store.ts'
+import { Producer } from '../queues/bullmq/producer.ts'
+import type { Kind, Options } from '../sandbox/judge.ts'
+import { ask, askToSpawn } from './ask.ts'
+import {
+  AdoptRequest,
+  EventsRequest,
+  ListRequest,
+  PauseRequest,
+  parseRequest,
+  ResumeRequest,
+  SnapshotRequest,
+  SpawnRequest,
+  TeardownRequest,
+  WaitRequest,
+} from './requests.ts'
+import {
+  type Operation,
+  type Page,
+  type Sandbox,
+  type SandboxEvent,
+  viewEvent,
+  viewOperation,
+  viewSandbox,
+} from './views.ts'
+import { WaitingRoom } from './waiting-room.ts'
+
+export type FleetOptions = {
+  /** Postgres that holds the truth, migrated by `sandman migrate`. */
+  databaseUrl: string
+  /** Redis for the queues, if the workers have one too. Without it, the queues live in Postgres. */
+  redisUrl?: string
+  /** Name of the deployment. Defaults to `default`. */
+  fleet?: string
+  /** Backends of one's own that the workers have. Those that Sandman brings are known. */
+  backends?: readonly BackendAbilities[]
+  /** Connections to Postgres at most, besides one that listens while somebody waits. Defaults to 10. */
+  connectionsMax?: number
+  /** Told of what happens behind the calls, such as a queue that is away. */
+  onEvent?: (event: Event) => void
+}
+
+/** What became of a request, and where its sandbox is now. */
+export type Answer = { operation: Operation; sandbox: Sandbox }
+
+type Given<Schema extends z.ZodType> = z.input<Schema>
+
+/**
+ * What a web app asks of its sandboxes. Each verb resolves as soon as the request is accepted, or, with `wait`, when it has
+ * settled or that time is over; `operation.status` tells. How an operation ends is a value and never thrown: switch on
+ * `operation.error.errorType`. What is thrown is a `SandmanError`, and then nothing was asked of the sandbox.
+ */
+export type Fleet = {
+  readonly name: string
+  /** Makes a sandbox. */
+  spawn(request: Given<typeof SpawnRequest>): Promise<Answer>
+  /** Takes over an instance that exists at its provider. It is looked at, and ends where it is: running, suspended or gone. */
+  adopt(request: Given<typeof AdoptRequest>): Promise<Answer>
+  pause(sandboxId: string, request?: Given<typeof PauseRequest>): Promise<Answer>
+  resume(sandboxId: string, request?: Given<typeof ResumeRequest>): Promise<Answer>
+  /** Copies a sandbox while it keeps running. `operation.checkpointId` can be spawned from. */
+  snapshot(sandboxId: string, request?: Given<typeof SnapshotRequest>): Promise<Answer>
+  /** Frees what it computes with. One that is suspended has nothing left to free, and stays so. */
+  kill(sandboxId: string, request?: Given<typeof TeardownRequest>): Promise<Answer>
+  /** Ends it for ever, with all that it could be resumed from. */
+  destroy(sandboxId: string, request?: Given<typeof TeardownRequest>): Promise<Answer>
+  /** An operation as it is now, or once it has settled. */
+  operation(operationId: string, request?: Given<typeof WaitRequest>): Promise<Answer>
+  get(sandboxId: string): Promise<Sandbox>
+  /** The newest first. */
+  list(request?: Given<typeof ListRequest>): Promise<Page<Sandbox>>
+  /** A sandbox's history, in the order in which it happened. */
+  events(sandboxId: string, request?: Given<typeof EventsRequest>): Promise<Page<SandboxEvent>>
+  /** Ends all waiting and closes every connection. What was accepted is carried out all the same. */
+  close(): Promise<void>
+}
+
+/** The side of Sandman that asks. It opens connections when it is first used, works on nothing, and needs no worker here. */
+export function createFleet(options: FleetOptions): Fleet {
+  const { databaseUrl, redisUrl, fleet = 'default', connectionsMax = 10, onEvent } = options
+  if (!isFleetName(fleet))
+    throw new SandmanError('request_invalid', `fleet: ${JSON.stringify(fleet)} must be 1 to 40 of a-z, 0-9 and -.`)
+  const backends = new Map(
+    [...listedAbilities(), ...(options.backends ?? [])].map((backend) => [backend.name, backend]),
+  )
+  const events = new Events()
+  if (onEvent) events.subscribe(onEvent)
+  const clock = runningClock
+  const { db, close: closeDb } = openDb({ databaseUrl, applicationName: 'sandman fleet', events, connectionsMax })
+  const room = new WaitingRoom({ db, databaseUrl, fleet, events })
+  let opened: Producer | undefined
+  let closing: Promise<void> | undefined
+
+  /** Every call passes here: a closed fleet says so, and a database that fails is explained. */
+  async function call<T>(work: () => Promise<T>): Promise<T> {
+    if (closing) throw new SandmanError('fleet_closed', 'The fleet is closed: create a new one.')
+    try {
+      return await work()
+    } catch (error) {
+      throw explainDbError(error, databaseUrl)
+    }
+  }
+
+  function deps() {
+    opened ??= new Producer(openStore({ databaseUrl, redisUrl, fleet, role: 'producer', events }))
+    return { db, producer: opened, fleet, clock, events }
+  }
+
+  type Waiting = { wait?: number | undefined; signal?: AbortSignal | undefined }
+
+  async function settled(found: Found, { wait = 0, signal }: Waiting): Promise<Answer> {
+    const { id, settled_at } = found.operation
+    if (settled_at !== null || wait === 0) return answer(found)
+    const ended = await room.until(id, { withinMs: wait, signal })
+    return answer(ended ?? (await findOperations(db, { fleet, ids: [id] }))[0] ?? found)
+  }
+
+  function verb(sandboxId: string, kind: Kind, options: Options, { wait, signal, idempotencyKey }: Waiting & Keyed) {
+    return call(async () => {
+      signal?.throwIfAborted()
+      return settled(await ask(deps(), { sandboxId, kind, options, idempotencyKey }), { wait, signal })
+    })
+  }
+
+  function make(request: z.output<typeof SpawnRequest>, adopt?: Record<string, string | undefined>): Promise<Answer> {
+    const { backend: name, ttl, metadata = {}, agentThreadId, wait, signal, idempotencyKey, ...spec } = request
+    return call(async () => {
+      const backend = backends.get(name)
+      if (!backend) {
+        const known = [...backends.keys()].join(', ')
+        throw new SandmanError('backend_unknown', `There is no backend ${name}; there are: ${known}.`, {
+          details: { name },
+        })
+      }
+      signal?.throwIfAborted()
+      const { canPause, canSnapshot } = backend
+      const requested = await askToSpawn(deps(), {
+        backend: name,
+        canPause,
+        canSnapshot,
+        spec: { ...spec, ...(adopt && { adopt }) },
+        metadata,
+        ttl: { idleMs: ttl?.idle, hardMs: ttl?.hard, retentionMs: ttl?.retention },
+        agentThreadId,
+        idempotencyKey,
+      })
+      return settled(requested, { wait, signal })
+    })
+  }
+
+  return {
+    name: fleet,
+    spawn: async (request) => make(parseRequest(SpawnRequest, request)),
+    async adopt(request) {
+      const { ref, checkpointRef, ...rest } = parseRequest(AdoptRequest, request)
+      return make(rest, { ref, checkpointRef })
+    },
+    async pause(sandboxId, request = {}) {
+      const { ifUnsupported, ...asking } = parseRequest(PauseRequest, request)
+      return verb(sandboxId, 'pause', { ...(ifUnsupported && { if_unsupported: ifUnsupported }) }, asking)
+    },
+    async resume(sandboxId, request = {}) {
+      const { ifLost, skipHooks, ...asking } = parseRequest(ResumeRequest, request)
+      const options = { ...(ifLost && { if_lost: ifLost }), ...(skipHooks && { hooks: 'skip' as const }) }
+      return verb(sandboxId, 'resume', options, asking)
+    },
+    async snapshot(sandboxId, request = {}) {
+      const { name, ...asking } = parseRequest(SnapshotRequest, request)
+      return verb(sandboxId, 'snapshot', { ...(name !== undefined && { name }) }, asking)
+    },
+    kill: async (sandboxId, request = {}) => verb(sandboxId, 'kill', {}, parseRequest(TeardownRequest, request)),
+    destroy: async (sandboxId, request = {}) => verb(sandboxId, 'destroy', {}, parseRequest(TeardownRequest, request)),
+    async operation(operationId, request = {}) {
+      const waiting = parseRequest(WaitRequest, request)
+      return call(async () => {
+        const [found] = await findOperations(db, { fleet, ids: [operationId] })
+        if (found) return settled(found, waiting)
+        throw new SandmanError(
+          'operation_not_found',
+          `There is no operation ${operationId} in fleet ${fleet}: check the id.`,
+          {
+            details: { operationId, fleet },
+          },
+        )
+      })
+    },
+    get: (sandboxId) =>
+      call(async () => {
+        const found = await findSandbox(db, { fleet, id: sandboxId })
+        if (found) return viewSandbox(found.sandbox, found.checkpoint)
+        throw unknownSandbox(sandboxId, fleet)
+      }),
+    async list(request = {}) {
+      const { state, backend, cursor, limit } = parseRequest(ListRequest, request)
+      return call(async () => {
+        const found = await listSandboxes(db, { fleet, state, backend, before: cursor, max: limit })
+        const items = found.map(({ sandbox, checkpoint }) => viewSandbox(sandbox, checkpoint))
+        return { items, nextCursor: items.length < limit ? null : (items.at(-1)?.id ?? null) }
+      })
+    },
+    async events(sandboxId, request = {}) {
+      const { cursor, limit } = parseRequest(EventsRequest, request)
+      return call(async () => {
+        if (!(await findSandbox(db, { fleet, id: sandboxId }))) throw unknownSandbox(sandboxId, fleet)
+        const items = (await listEvents(db, sandboxId, { after: Number(cursor ?? 0), max: limit })).map(viewEvent)
+        return { items, nextCursor: items.length < limit ? null : String(items.at(-1)?.id) }
+      })
+    },
+    close() {
+      closing ??= room.close().then(async () => {
+        await Promise.all([opened?.close(), closeDb()])
+      })
+      return closing
+    },
+  }
+}
+
+type Keyed = { idempotencyKey?: string | undefined }
+type Found = Pick<Requested & FoundOperation, 'operation' | 'sandbox' | 'checkpoint'>
+
+function answer({ operation, sandbox, checkpoint }: Found): Answer {
+  return { operation: viewOperation(operation), sandbox: viewSandbox(sandbox, checkpoint) }
+}
+
+function unknownSandbox(sandboxId: string, fleet: string): SandmanError {
+  return new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
+    details: { sandboxId, fleet },
+  })
+}

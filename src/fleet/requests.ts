@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import { Spec } from '../backends/spec.ts'
+import { parseDurationMs } from '../config.ts'
+import { SandmanError } from '../errors.ts'
+import { STATES } from '../sandbox/states.ts'
+
+/** What apps may ask for: types for those who have a compiler, and the same as checks for those who do not. */
+
+/** How long a caller may wait in one call. Longer than any operation takes, shorter than any proxy allows. */
+const WAIT_MS_MAX = 600_000
+const YEARS_MS_MAX = 10 * 365 * 86_400_000
+const METADATA_BYTES_MAX = 16_384
+const PAGE_MAX = 500
+
+function duration(minMs: number, maxMs: number) {
+  return z.union([z.string(), z.number()]).transform((given, context) => {
+    const ms = typeof given === 'number' ? given : parseDurationMs(given)
+    if (ms !== undefined && Number.isInteger(ms) && ms >= minMs && ms <= maxMs) return ms
+    context.addIssue({
+      code: 'custom',
+      message: `must be a duration such as 90s, 15m or 24h, or milliseconds, from ${minMs} to ${maxMs} ms`,
+    })
+    return z.NEVER
+  })
+}
+
+const ttl = z.strictObject({
+  /** After this long without activity it is paused. */
+  idle: duration(1_000, YEARS_MS_MAX).optional(),
+  /** After this long it is destroyed, whatever it does. */
+  hard: duration(1_000, YEARS_MS_MAX).optional(),
+  /** Suspended for this long, it is destroyed. */
+  retention: duration(1_000, YEARS_MS_MAX).optional(),
+})
+
+const metadata = z
+  .record(z.string().max(256), z.json())
+  .refine(
+    (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_BYTES_MAX,
+    `must not be more than ${METADATA_BYTES_MAX} bytes as JSON`,
+  )
+
+const asking = {
+  /** Waits so long for the operation to settle. Without it, the call returns when the request is accepted. */
+  wait: duration(0, WAIT_MS_MAX).optional(),
+  /** The same key with the same request is the same operation, however often it is sent. */
+  idempotencyKey: z.string().min(1).max(255).optional(),
+  /** Ends the waiting. What was accepted is carried out all the same. */
+  signal: z.instanceof(AbortSignal).optional(),
+}
+
+const making = {
+  backend: z.string().min(1).max(64),
+  ttl: ttl.optional(),
+  metadata: metadata.optional(),
+  agentThreadId: z.string().min(1).max(512).optional(),
+  ...asking,
+}
+
+export const SpawnRequest = z.strictObject({ ...Spec.shape, ...making })
+
+export const AdoptRequest = z.strictObject({
+  ...Spec.omit({ from: true }).shape,
+  ...making,
+  /** The provider's name for the instance. */
+  ref: z.string().min(1).max(512),
+  /** What it can be resumed from, for a provider that does not show it with a suspended instance. */
+  checkpointRef: z.string().min(1).max(512).optional(),
+})
+
+export const PauseRequest = z.strictObject({
+  /** Ends the sandbox when its backend cannot pause. Without it, such a request is refused. */
+  ifUnsupported: z.literal('kill').optional(),
+  ...asking,
+})
+
+export const ResumeRequest = z.strictObject({
+  /** Replaces a sandbox that cannot be woken by a fresh one under the same id. */
+  ifLost: z.literal('respawn').optional(),
+  /** Wakes it without its wake commands and without its preview, for example to mend what keeps them from working. */
+  skipHooks: z.boolean().optional(),
+  ...asking,
+})
+
+export const SnapshotRequest = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[\w.-]{1,128}$/, 'must be 1 to 128 letters, digits, _, . and -')
+    .optional(),
+  ...asking,
+})
+
+export const TeardownRequest = z.strictObject(asking)
+
+export const WaitRequest = z.strictObject({ wait: asking.wait, signal: asking.signal })
+
+export const ListRequest = z.strictObject({
+  state: z.enum(STATES).optional(),
+  backend: z.string().min(1).max(64).optional(),
+  cursor: z.string().min(1).max(64).optional(),
+  limit: z.int().min(1).max(PAGE_MAX).default(100),
+})
+
+export const EventsRequest = z.strictObject({
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be a cursor that an earlier page gave')
+    .optional(),
+  limit: z.int().min(1).max(PAGE_MAX).default(100),
+})
+
+/** The request as it is meant, or an error that names every field that is wrong. */
+export function parseRequest<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(given)
+  if (parsed.success) return parsed.data
+  const problems = parsed.error.issues.map(({ path, message }) => ({ field: path.join('.') || '(request)', message }))
+  throw new SandmanError(
+    'request_invalid',
+    `The request cannot be read: ${problems.map(({ field, message }) => `${field}: ${message}`).join('; ')}.`,
+    { details: { problems } },
+  )
+}

@@ -1,0 +1,116 @@
+import { type Listener, listen } from '../db/announce.ts'
+import { type FoundOperation, findOperations } from '../db/operations.ts'
+import type { Db } from '../db/pool.ts'
+import { SandmanError } from '../errors.ts'
+import type { Events } from '../events.ts'
+
+/** How often the waiting room looks by itself, for all who wait in it at once: the net under a notice that was lost. */
+const LOOK_EVERY_MS = 2_000
+const BATCH_MAX = 500
+
+type Deps = { db: Db; databaseUrl: string; fleet: string; events: Events; lookEveryMs?: number }
+type Waiter = { resolve(found: FoundOperation): void; reject(reason: unknown): void }
+
+/**
+ * Where callers wait for operations to settle. However many they are, they share one connection that listens and one
+ * statement that looks: for what was announced, for who has just come in, and every now and then for everybody.
+ */
+export class WaitingRoom {
+  readonly #deps: Deps
+  readonly #waiters = new Map<string, Set<Waiter>>()
+  readonly #due = new Set<string>()
+  #looking: Promise<void> | undefined
+  #listener: Listener | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(deps: Deps) {
+    this.#deps = deps
+  }
+
+  /** The operation once it has settled; undefined when it has not within this time. */
+  async until(
+    operationId: string,
+    { withinMs, signal }: { withinMs: number; signal?: AbortSignal | undefined },
+  ): Promise<FoundOperation | undefined> {
+    if (this.#isClosed) throw closed()
+    signal?.throwIfAborted()
+    const { promise, resolve, reject } = Promise.withResolvers<FoundOperation | undefined>()
+    const waiter = { resolve, reject }
+    const timer = setTimeout(() => resolve(undefined), withinMs)
+    const onAbort = () => reject(signal?.reason)
+    signal?.addEventListener('abort', onAbort)
+    this.#enter(operationId, waiter)
+    try {
+      return await promise
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+      this.#leave(operationId, waiter)
+    }
+  }
+
+  /** Whoever still waits is told so. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#timer)
+    for (const waiters of this.#waiters.values()) for (const { reject } of waiters) reject(closed())
+    await this.#listener?.close()
+    await this.#looking
+  }
+
+  #enter(id: string, waiter: Waiter): void {
+    const { databaseUrl, fleet, events, lookEveryMs = LOOK_EVERY_MS } = this.#deps
+    this.#waiters.set(id, (this.#waiters.get(id) ?? new Set()).add(waiter))
+    this.#listener ??= listen({
+      databaseUrl,
+      fleet,
+      heard: (ids) => this.#look(ids),
+      connected: () => this.#look(this.#waiters.keys()),
+      lost: (error) => events.emit('database.connection_lost', { error }),
+    })
+    this.#timer ??= setInterval(() => this.#look(this.#waiters.keys()), lookEveryMs)
+    // It may have settled before anybody waited for it.
+    this.#look([id])
+  }
+
+  #leave(id: string, waiter: Waiter): void {
+    const waiters = this.#waiters.get(id)
+    waiters?.delete(waiter)
+    if (waiters?.size === 0) this.#waiters.delete(id)
+    if (this.#waiters.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  #look(ids: Iterable<string>): void {
+    for (const id of ids) if (this.#waiters.has(id)) this.#due.add(id)
+    if (this.#due.size === 0 || this.#isClosed) return
+    this.#looking ??= this.#lookAtDue().finally(() => {
+      this.#looking = undefined
+      this.#look([]) // what became due while the last answer was on its way
+    })
+  }
+
+  async #lookAtDue(): Promise<void> {
+    // Whoever comes in within the same moment is looked at with the others.
+    await Promise.resolve()
+    const ids = [...this.#due].slice(0, BATCH_MAX)
+    for (const id of ids) this.#due.delete(id)
+    const { db, fleet, events } = this.#deps
+    try {
+      for (const found of await findOperations(db, { fleet, ids, settled: true })) {
+        for (const { resolve } of this.#waiters.get(found.operation.id) ?? []) resolve(found)
+      }
+    } catch (error) {
+      if (!this.#isClosed) events.emit('operation.wait_failed', { error })
+    }
+  }
+}
+
+function closed(): SandmanError {
+  return new SandmanError(
+    'fleet_closed',
+    'The fleet was closed. What it had been asked for is carried out all the same.',
+  )
+}

@@ -1,0 +1,324 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { onTestFinished } from 'vitest'
+import { type Gate, gate } from './gate.ts'
+
+/**
+ * A provider of sandboxes as an HTTP server of its own, whose state outlives every worker: what is true is what it has, and
+ * what it says may be something else. `test-backend.ts` is its client.
+ */
+
+export type FakeInstance = {
+  ref: string
+  sandboxId: string
+  life: string
+  state: 'running' | 'suspended' | 'changing'
+  incarnation: number
+  /** The keys that woke it: the same one does not wake it twice. */
+  wokenBy: string[]
+  checkpointRef: string | undefined
+  endsAtMs: number
+  commands: string[]
+}
+
+export type FakeCheckpoint = { ref: string; of: string; condition: 'ready' | 'pending' | 'missing' | 'corrupt' }
+
+/** What may happen to a call, instead of an answer. */
+export type Fault =
+  /** Never answered. `performed` first, or not. */
+  | { kind: 'hang'; performed: boolean }
+  /** The connection is cut: before it was performed, or after, so that only the answer is lost. */
+  | { kind: 'cut'; performed: boolean }
+  /** A gateway's 404 in plain text. */
+  | { kind: 'plain 404' }
+  | { kind: 'status'; status: number }
+  /** The provider's own typed error. */
+  | { kind: 'error'; type: string; message: string }
+
+export type Method =
+  | 'find'
+  | 'create'
+  | 'adopt'
+  | 'look'
+  | 'end'
+  | 'run'
+  | 'endLingering'
+  | 'suspend'
+  | 'resume'
+  | 'verify'
+  | 'discard'
+  | 'take'
+  | 'lease'
+
+type Body = Record<string, never> & { [key: string]: unknown }
+type Reply = { result: unknown } | { error: { type: string; message: string } }
+
+const DEFAULT_TTL_MS = 300_000
+
+export class FakeProvider {
+  readonly instances = new Map<string, FakeInstance>()
+  readonly checkpoints = new Map<string, FakeCheckpoint>()
+  /** Every call that was performed, in order. */
+  readonly performed: { method: Method; ref: string; body: Record<string, unknown> }[] = []
+
+  // Ways to lie and to disappoint.
+  /** A suspend that says it worked, and keeps no checkpoint. */
+  losesCheckpoints = false
+  /** A checkpoint that is there only after it was asked about so often. */
+  verifiesUntilReady = 0
+  /** What resuming does to the time-to-live, whatever was asked for: as a provider that resets it silently. */
+  resumeResetsTtlToMs: number | undefined
+  /** Longer than this it lets nobody live. */
+  ttlMsMax = Number.POSITIVE_INFINITY
+  /** What a command inside ends with. */
+  runs: (command: string) => { exitCode: number; output: string } = (command) => ({
+    exitCode: 0,
+    output: command.includes('awake') ? 'awake\n' : '',
+  })
+  /** Whether what listens inside answers. */
+  previewStatus = 200
+
+  readonly #server: Server
+  readonly #once = new Map<Method, Fault[]>()
+  readonly #always = new Map<Method, Fault>()
+  readonly #gates = new Map<Method, Gate>()
+
+  private constructor(server: Server) {
+    this.#server = server
+  }
+
+  static async start(): Promise<FakeProvider> {
+    const server = createServer()
+    const provider = new FakeProvider(server)
+    server.on('request', (request, response) => {
+      provider.#serve(request, response).catch((error: unknown) => {
+        response.writeHead(500).end(String(error))
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    return provider
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  /** The next calls of this method meet these, one each. */
+  next(method: Method, ...faults: Fault[]): void {
+    this.#once.set(method, [...(this.#once.get(method) ?? []), ...faults])
+  }
+
+  /** Until it is healed. */
+  always(method: Method, fault: Fault): void {
+    this.#always.set(method, fault)
+  }
+
+  heal(): void {
+    this.#once.clear()
+    this.#always.clear()
+  }
+
+  /** Calls of this method stop here before they are performed, until the gate is opened. */
+  holdAt(method: Method): Gate {
+    const held = gate()
+    this.#gates.set(method, held)
+    const open = () => {
+      this.#gates.delete(method)
+      held.open()
+    }
+    onTestFinished(open)
+    return { ...held, entered: held.entered, open }
+  }
+
+  count(method: Method, ref?: string): number {
+    return this.performed.filter((call) => call.method === method && (ref === undefined || call.ref === ref)).length
+  }
+
+  instancesOf(sandboxId: string): FakeInstance[] {
+    return [...this.instances.values()].filter((instance) => instance.sandboxId === sandboxId)
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [, what, name = ''] = new URL(request.url ?? '/', 'http://x').pathname.split('/')
+    if (what === 'preview') {
+      const isUp = this.instances.get(decodeURIComponent(name))?.state === 'running'
+      response.writeHead(isUp ? this.previewStatus : 502).end('hello')
+      return
+    }
+    const method = name as Method
+    const body = JSON.parse(await read(request)) as Body
+    await this.#gates.get(method)?.enter()
+    const fault = this.#once.get(method)?.shift() ?? this.#always.get(method)
+    const performs = !fault || ('performed' in fault && fault.performed)
+    const reply = performs ? this.#perform(method, body) : undefined
+    switch (fault?.kind) {
+      case 'hang':
+        return
+      case 'cut':
+        request.socket.destroy()
+        return
+      case 'plain 404':
+        response.writeHead(404, { 'content-type': 'text/plain' }).end('404 page not found')
+        return
+      case 'status':
+        response.writeHead(fault.status).end('something went wrong')
+        return
+      case 'error':
+        send(response, { error: fault })
+        return
+      default:
+        send(response, reply as Reply)
+    }
+  }
+
+  #perform(method: Method, body: Body): Reply {
+    const ref = String(body.ref ?? body.sandboxId ?? body.checkpointRef)
+    this.performed.push({ method, ref, body })
+    const instance = this.instances.get(ref)
+    const target = body.target as { ref: string; incarnation: string | null } | undefined
+    if (target) {
+      const there = this.instances.get(target.ref)
+      if (!there) return method === 'end' ? { result: null } : notFound(target.ref)
+      const actual = there.state === 'running' ? String(there.incarnation) : null
+      // A sandbox that sleeps already has been suspended; every other call was meant for what is there.
+      if (actual !== target.incarnation && !(method === 'suspend' && there.state === 'suspended'))
+        return { error: { type: 'overtaken', message: `${target.ref} is incarnation ${actual}` } }
+      return this.#act(method, there, body)
+    }
+    switch (method) {
+      case 'find':
+        return { result: this.instancesOf(ref).map(({ ref, life }) => ({ ref, life })) }
+      case 'create':
+        return { result: { ref: this.#create(body as unknown as { sandboxId: string; life: string; ttlMs: number }) } }
+      case 'adopt': {
+        if (!instance) return notFound(ref)
+        Object.assign(instance, body.owner)
+        return { result: null }
+      }
+      case 'look':
+        return { result: instance ? this.#sighting(instance) : { is: 'absent' } }
+      case 'resume':
+        return instance ? this.#resume(instance, body as unknown as { key: string; ttlMs: number }) : notFound(ref)
+      case 'verify':
+        return { result: this.#verify(ref) }
+      case 'discard':
+        this.checkpoints.delete(ref)
+        return { result: null }
+      default:
+        throw new Error(`no such method: ${method}`)
+    }
+  }
+
+  #act(method: Method, instance: FakeInstance, body: Body): Reply {
+    const { ref } = instance
+    switch (method) {
+      case 'end':
+        this.instances.delete(ref)
+        return { result: null }
+      case 'run': {
+        instance.commands.push(String(body.command))
+        return { result: this.runs(String(body.command)) }
+      }
+      case 'endLingering':
+        return { result: null }
+      case 'suspend': {
+        if (instance.state === 'suspended') return { result: null }
+        instance.state = 'suspended'
+        instance.checkpointRef = this.losesCheckpoints ? undefined : this.#keep(ref)
+        return { result: null }
+      }
+      case 'take': {
+        const checkpointRef = `snapshot-${String(body.key)}`
+        if (!this.checkpoints.has(checkpointRef)) this.#keep(ref, checkpointRef)
+        return { result: { checkpointRef } }
+      }
+      case 'lease':
+        instance.endsAtMs = Date.now() + Math.min(Number(body.ttlMs), this.ttlMsMax)
+        return { result: null }
+      default:
+        throw new Error(`no such method: ${method}`)
+    }
+  }
+
+  #create({ sandboxId, life, ttlMs }: { sandboxId: string; life: string; ttlMs: number }): string {
+    const ref = `vm-${randomUUID().slice(0, 8)}`
+    const instance: FakeInstance = {
+      ref,
+      sandboxId,
+      life,
+      state: 'running',
+      incarnation: 1,
+      wokenBy: [],
+      checkpointRef: undefined,
+      endsAtMs: Date.now() + Math.min(ttlMs, this.ttlMsMax),
+      commands: [],
+    }
+    this.instances.set(ref, instance)
+    return ref
+  }
+
+  #keep(of: string, ref = `ckpt-${randomUUID().slice(0, 8)}`): string {
+    this.checkpoints.set(ref, { ref, of, condition: 'ready' })
+    return ref
+  }
+
+  #resume(instance: FakeInstance, { key, ttlMs }: { key: string; ttlMs: number }): Reply {
+    if (instance.state === 'running') return { result: null }
+    const kept = instance.checkpointRef === undefined ? undefined : this.checkpoints.get(instance.checkpointRef)
+    if (!kept || kept.condition === 'missing')
+      return {
+        error: { type: 'checkpoint_missing', message: `${instance.ref} is suspended but has no checkpoint data` },
+      }
+    if (kept.condition === 'corrupt')
+      return { error: { type: 'checkpoint_corrupt', message: `${kept.ref} cannot be read: checksum mismatch` } }
+    instance.state = 'running'
+    instance.incarnation++
+    instance.wokenBy.push(key)
+    instance.endsAtMs = Date.now() + (this.resumeResetsTtlToMs ?? Math.min(ttlMs, DEFAULT_TTL_MS))
+    return { result: null }
+  }
+
+  #sighting(instance: FakeInstance): unknown {
+    switch (instance.state) {
+      case 'running':
+        return { is: 'running', incarnation: String(instance.incarnation), endsAtMs: instance.endsAtMs }
+      case 'suspended':
+        return { is: 'suspended', checkpointRef: instance.checkpointRef ?? null }
+      case 'changing':
+        return { is: 'changing', why: 'it takes its time' }
+    }
+  }
+
+  #verify(ref: string): unknown {
+    const kept = this.checkpoints.get(ref)
+    if (this.verifiesUntilReady > 0) {
+      this.verifiesUntilReady--
+      return { is: 'pending' }
+    }
+    if (!kept) return { is: 'missing', why: 'there is no such checkpoint' }
+    return kept.condition === 'ready'
+      ? { is: 'ready', sizeBytes: 4_096 }
+      : { is: kept.condition, why: 'so it was scripted' }
+  }
+}
+
+function notFound(ref: string): Reply {
+  return { error: { type: 'not_found', message: `there is no ${ref}` } }
+}
+
+async function read(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request.setEncoding('utf8')) text += chunk
+  return text
+}
+
+function send(response: ServerResponse, reply: Reply): void {
+  const status = 'error' in reply ? (reply.error.type === 'not_found' ? 404 : 409) : 200
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(reply))
+}

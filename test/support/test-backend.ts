@@ -1,0 +1,81 @@
+import {
+  type Backend,
+  BackendError,
+  type BackendErrorType,
+  type Call,
+  type CheckpointCondition,
+  type Found,
+  type Sighting,
+} from '../../src/backends/backend.ts'
+
+export type TestBackendOptions = {
+  url: string
+  name?: string
+  canPause?: boolean
+  canSnapshot?: boolean
+}
+
+/** The client of `FakeProvider`: a backend like any other, over HTTP. */
+export function testBackend({ url, name = 'test', canPause = true, canSnapshot = true }: TestBackendOptions): Backend {
+  async function ask<T>(method: string, body: Record<string, unknown>, { signal }: Call): Promise<T> {
+    const response = await fetch(`${url}/call/${method}`, { method: 'POST', body: JSON.stringify(body), signal }).catch(
+      (error: unknown) => {
+        signal.throwIfAborted()
+        throw new BackendError('sandbox_unreachable', `The test provider was not reached for ${method}.`, {
+          cause: error,
+        })
+      },
+    )
+    const text = await response.text()
+    const reply = response.headers.get('content-type') === 'application/json' ? JSON.parse(text) : undefined
+    if (response.ok) return reply.result as T
+    // Only the provider's own word counts: a gateway's 404 says nothing about the sandbox.
+    if (reply?.error) {
+      const type = reply.error.type === 'not_found' ? 'sandbox_expired' : (reply.error.type as BackendErrorType)
+      // As an SDK does: wrapped in an error of its own.
+      throw new Error('the SDK failed', { cause: new BackendError(type, reply.error.message) })
+    }
+    throw new BackendError(
+      'sandbox_unreachable',
+      `The test provider answered ${method} with ${response.status}: ${text}`,
+    )
+  }
+
+  const checkpoints = {
+    verify: (checkpointRef: string, call: Call) => ask<CheckpointCondition>('verify', { checkpointRef }, call),
+    discard: (checkpointRef: string, call: Call) => ask<void>('discard', { checkpointRef }, call),
+  }
+  return {
+    name,
+    find: (sandboxId, call) => ask<Found[]>('find', { sandboxId }, call),
+    create: (wanted, call) => ask<{ ref: string }>('create', { ...wanted }, call),
+    adopt: (ref, owner, call) => ask<void>('adopt', { ref, owner }, call),
+    async look(ref, call) {
+      const seen = await ask<Sighting & { endsAtMs?: number; checkpointRef?: string | null }>('look', { ref }, call)
+      if (seen.is === 'suspended') return { is: 'suspended', checkpointRef: seen.checkpointRef ?? undefined }
+      if (seen.is === 'running') {
+        return { is: 'running', incarnation: seen.incarnation, endsAt: new Date(seen.endsAtMs as number) }
+      }
+      return seen
+    },
+    end: (target, call) => ask<void>('end', { ref: target.ref, target }, call),
+    run: (target, command, call) => ask('run', { ref: target.ref, target, command }, call),
+    endLingering: (target, call) => ask<void>('endLingering', { ref: target.ref, target }, call),
+    previewUrl: async (ref, port) => `${url}/preview/${encodeURIComponent(ref)}?port=${port}`,
+    agentStatus: async () => ({ is: 'none' }),
+    readOutput: async () => new Uint8Array(),
+    pausing: canPause
+      ? {
+          ...checkpoints,
+          preserves: 'memory',
+          suspend: (target, { key }, call) => ask<void>('suspend', { ref: target.ref, target, key }, call),
+          resume: ({ ref }, asked, call) => ask<void>('resume', { ref, ...asked }, call),
+        }
+      : 'none',
+    snapshots: canSnapshot
+      ? { ...checkpoints, take: (target, asked, call) => ask('take', { ref: target.ref, target, ...asked }, call) }
+      : 'none',
+    lease: { set: (target, ttlMs, call) => ask<void>('lease', { ref: target.ref, target, ttlMs }, call) },
+    close: async () => {},
+  }
+}

@@ -1,0 +1,118 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { expect } from 'vitest'
+import { findViolations } from '../../src/db/invariants.ts'
+import { type DbHandle, openDb } from '../../src/db/pool.ts'
+import type { OperationRow } from '../../src/db/schema.ts'
+import { Events } from '../../src/events.ts'
+import {
+  abilitiesOf,
+  createFleet,
+  createWorker,
+  type Fleet,
+  PATIENCE,
+  type Patience,
+  type Sandbox,
+} from '../../src/index.ts'
+import type { QueueName } from '../../src/queues/names.ts'
+import { RecordedEvents } from './events.ts'
+import { FakeProvider } from './provider.ts'
+import { createStoreHome, type StoreHome, type StoreKind } from './stores.ts'
+import { testBackend } from './test-backend.ts'
+
+/** How long tests wait for what: enough for a machine that is busy, and not so long that a test which waits for its end takes long. */
+export const QUICK: Patience = {
+  ...PATIENCE,
+  changingMs: 5_000,
+  pendingMs: 1_500,
+  previewMs: 2_000,
+  pollMs: [10, 200],
+  unknownMs: 300,
+}
+
+export const IMPATIENT = {
+  ...QUICK,
+  callMs: { ...QUICK.callMs, look: 1_000, end: 1_000, suspend: 1_000, resume: 1_000, verify: 1_000 },
+}
+
+/** A whole fleet: queues, a database, a scriptable provider, a folder for the local backend; and workers, when they are started. */
+export type World = Awaited<ReturnType<typeof createWorld>>
+
+export async function createWorld(kind: StoreKind) {
+  const home: StoreHome = await createStoreHome(kind)
+  const provider = await FakeProvider.start()
+  const dataFolder = await mkdtemp(path.join(os.tmpdir(), 'sandman-world-'))
+  const backends = () => [
+    testBackend({ url: provider.url }),
+    testBackend({ url: provider.url, name: 'plain', canPause: false, canSnapshot: false }),
+  ]
+  const place = {
+    databaseUrl: home.databaseUrl,
+    ...(home.redisUrl !== undefined && { redisUrl: home.redisUrl }),
+    fleet: home.fleet,
+  }
+  const fleet: Fleet = createFleet({ ...place, backends: backends().map(abilitiesOf) })
+  const handle: DbHandle = openDb({
+    databaseUrl: home.databaseUrl,
+    applicationName: 'sandman test',
+    events: new Events(),
+    connectionsMax: 4,
+  })
+  const workers = new Set<{ stop(): Promise<void> }>()
+
+  return {
+    home,
+    place,
+    dataFolder,
+    provider,
+    fleet,
+    db: handle.db,
+
+    async startWorker(options: { patience?: Patience; queues?: QueueName[]; graceMs?: number } = {}) {
+      const events = new RecordedEvents()
+      const { patience = QUICK, ...rest } = options
+      const worker = await createWorker({
+        ...place,
+        ...rest,
+        backends: ['local', ...backends()],
+        dataFolder,
+        patience,
+        onEvent: ({ name, fields }) => events.emit(name, fields),
+      })
+      workers.add(worker)
+      return { ...worker, events }
+    },
+
+    /** One that runs. Needs a worker. */
+    async running(asked: Partial<Parameters<Fleet['spawn']>[0]> = {}): Promise<Sandbox> {
+      const { operation, sandbox } = await fleet.spawn({ backend: 'test', ...asked, wait: '30s' })
+      expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+      expect(sandbox.state).toBe('running')
+      return sandbox
+    },
+
+    async suspended(asked: Partial<Parameters<Fleet['spawn']>[0]> = {}): Promise<Sandbox> {
+      const { id } = await this.running(asked)
+      const { operation, sandbox } = await fleet.pause(id, { wait: '30s' })
+      expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+      return sandbox
+    },
+
+    operations: (sandboxId: string): Promise<OperationRow[]> =>
+      handle.db.selectFrom('operations').selectAll().where('sandbox_id', '=', sandboxId).orderBy('place').execute(),
+
+    async expectInvariants(): Promise<void> {
+      expect(await findViolations(handle.db, { fleet: home.fleet })).toEqual([])
+    },
+
+    async end(): Promise<void> {
+      await fleet.close()
+      await Promise.all([...workers].map((worker) => worker.stop()))
+      await handle.close()
+      await provider.stop()
+      await home.drop()
+      await rm(dataFolder, { recursive: true, force: true })
+    },
+  }
+}
