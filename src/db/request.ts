@@ -7,7 +7,7 @@ import { UNHEARD_MS } from './bell-times.ts'
 import { findCheckpoint } from './checkpoints.ts'
 import { fromJson } from './json-row.ts'
 import { dbMoment, dbNow, interval } from './now.ts'
-import { findOperation } from './operations.ts'
+import { type FoundOperation, findOperations } from './operations.ts'
 import type { Db } from './pool.ts'
 import { type CheckpointRow, ID_PREFIXES, type OperationRow, type SandboxRow } from './schema.ts'
 
@@ -227,12 +227,15 @@ async function read(db: Db, found: Found, { fleet, idempotencyKey: key }: Keyed)
       { details: { key, operationId: found.operation?.id } },
     )
   }
-  // Who waited for the lock would see the operation it joins as that was before, and not see a checkpoint that was made
-  // meanwhile: so these are read afterwards.
-  const operation = found.operation
-    ? fromJson<OperationRow>(found.operation)
-    : ((await findOperation(db, { fleet, id: found.joined_id as string })) as OperationRow)
+  // Who waited for the lock would see the operation it joins as that was before: so it is read afterwards, and its sandbox
+  // with it, because both may have moved on.
+  if (!found.operation) {
+    const [joined] = await findOperations(db, { fleet, ids: [found.joined_id as string] })
+    return { answer: found.answer, ...(joined as FoundOperation) }
+  }
+  const operation = fromJson<OperationRow>(found.operation)
   const sandbox = fromJson<SandboxRow>(found.sandbox)
+  // For the same reason, a checkpoint that was made meanwhile is not seen.
   const checkpoint = found.checkpoint
     ? fromJson<CheckpointRow>(found.checkpoint)
     : sandbox.checkpoint_id === null

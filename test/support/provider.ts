@@ -54,7 +54,20 @@ export type Method =
 type Body = Record<string, never> & { [key: string]: unknown }
 type Reply = { result: unknown } | { error: { type: string; message: string } }
 
-const DEFAULT_TTL_MS = 300_000
+/** What resuming sets the time-to-live to, whatever was asked for: silently, as some do. */
+const TTL_AFTER_RESUME_MS = 300_000
+
+const HONEST = {
+  losesCheckpoints: false,
+  thawsWithoutCheckpoint: false,
+  verifiesUntilReady: 0,
+  ttlMsMax: Number.POSITIVE_INFINITY,
+  runs: (command: string): { exitCode: number; output: string } => ({
+    exitCode: 0,
+    output: command.includes('awake') ? 'awake\n' : '',
+  }),
+  previewStatus: 200,
+}
 
 export class FakeProvider {
   readonly instances = new Map<string, FakeInstance>()
@@ -64,20 +77,17 @@ export class FakeProvider {
 
   // Ways to lie and to disappoint.
   /** A suspend that says it worked, and keeps no checkpoint. */
-  losesCheckpoints = false
+  losesCheckpoints = HONEST.losesCheckpoints
+  /** It still has the memory of what it suspended, and wakes it without looking at the checkpoint. */
+  thawsWithoutCheckpoint = HONEST.thawsWithoutCheckpoint
   /** A checkpoint that is there only after it was asked about so often. */
-  verifiesUntilReady = 0
-  /** What resuming does to the time-to-live, whatever was asked for: as a provider that resets it silently. */
-  resumeResetsTtlToMs: number | undefined
+  verifiesUntilReady = HONEST.verifiesUntilReady
   /** Longer than this it lets nobody live. */
-  ttlMsMax = Number.POSITIVE_INFINITY
+  ttlMsMax = HONEST.ttlMsMax
   /** What a command inside ends with. */
-  runs: (command: string) => { exitCode: number; output: string } = (command) => ({
-    exitCode: 0,
-    output: command.includes('awake') ? 'awake\n' : '',
-  })
-  /** Whether what listens inside answers. */
-  previewStatus = 200
+  runs = HONEST.runs
+  /** What listens inside answers with this. */
+  previewStatus = HONEST.previewStatus
 
   readonly #server: Server
   readonly #once = new Map<Method, Fault[]>()
@@ -124,6 +134,12 @@ export class FakeProvider {
     this.#always.clear()
   }
 
+  /** As at the beginning, but for what it has. */
+  becomeHonest(): void {
+    this.heal()
+    Object.assign(this, HONEST)
+  }
+
   /** Calls of this method stop here before they are performed, until the gate is opened. */
   holdAt(method: Method): Gate {
     const held = gate()
@@ -133,7 +149,14 @@ export class FakeProvider {
       held.open()
     }
     onTestFinished(open)
-    return { ...held, entered: held.entered, open }
+    return {
+      get entries() {
+        return held.entries
+      },
+      enter: held.enter,
+      entered: held.entered,
+      open,
+    }
   }
 
   count(method: Method, ref?: string): number {
@@ -204,7 +227,7 @@ export class FakeProvider {
       case 'look':
         return { result: instance ? this.#sighting(instance) : { is: 'absent' } }
       case 'resume':
-        return instance ? this.#resume(instance, body as unknown as { key: string; ttlMs: number }) : notFound(ref)
+        return instance ? this.#resume(instance, body as unknown as { key: string }) : notFound(ref)
       case 'verify':
         return { result: this.#verify(ref) }
       case 'discard':
@@ -268,19 +291,19 @@ export class FakeProvider {
     return ref
   }
 
-  #resume(instance: FakeInstance, { key, ttlMs }: { key: string; ttlMs: number }): Reply {
+  #resume(instance: FakeInstance, { key }: { key: string }): Reply {
     if (instance.state === 'running') return { result: null }
     const kept = instance.checkpointRef === undefined ? undefined : this.checkpoints.get(instance.checkpointRef)
-    if (!kept || kept.condition === 'missing')
+    if (!this.thawsWithoutCheckpoint && (!kept || kept.condition === 'missing'))
       return {
         error: { type: 'checkpoint_missing', message: `${instance.ref} is suspended but has no checkpoint data` },
       }
-    if (kept.condition === 'corrupt')
+    if (kept?.condition === 'corrupt')
       return { error: { type: 'checkpoint_corrupt', message: `${kept.ref} cannot be read: checksum mismatch` } }
     instance.state = 'running'
     instance.incarnation++
     instance.wokenBy.push(key)
-    instance.endsAtMs = Date.now() + (this.resumeResetsTtlToMs ?? Math.min(ttlMs, DEFAULT_TTL_MS))
+    instance.endsAtMs = Date.now() + TTL_AFTER_RESUME_MS
     return { result: null }
   }
 

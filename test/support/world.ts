@@ -15,10 +15,11 @@ import {
   type Patience,
   type Sandbox,
 } from '../../src/index.ts'
+import { Producer } from '../../src/queues/bullmq/producer.ts'
 import type { QueueName } from '../../src/queues/names.ts'
 import { RecordedEvents } from './events.ts'
 import { FakeProvider } from './provider.ts'
-import { createStoreHome, type StoreHome, type StoreKind } from './stores.ts'
+import { createStoreHome, openTestStore, type StoreHome, type StoreKind } from './stores.ts'
 import { testBackend } from './test-backend.ts'
 
 /** How long tests wait for what: enough for a machine that is busy, and not so long that a test which waits for its end takes long. */
@@ -60,6 +61,8 @@ export async function createWorld(kind: StoreKind) {
     connectionsMax: 4,
   })
   const workers = new Set<{ stop(): Promise<void> }>()
+  const eye = new Producer(openTestStore(home, { role: 'producer', events: new Events() }))
+  const hurrying = hurry(eye)
 
   return {
     home,
@@ -68,6 +71,8 @@ export async function createWorld(kind: StoreKind) {
     provider,
     fleet,
     db: handle.db,
+    /** The queues, as BullMQ's own objects. */
+    eye,
 
     async startWorker(options: { patience?: Patience; queues?: QueueName[]; graceMs?: number } = {}) {
       const events = new RecordedEvents()
@@ -109,10 +114,32 @@ export async function createWorld(kind: StoreKind) {
     async end(): Promise<void> {
       await fleet.close()
       await Promise.all([...workers].map((worker) => worker.stop()))
+      await hurrying.stop()
+      await eye.close()
       await handle.close()
       await provider.stop()
       await home.drop()
       await rm(dataFolder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Time flies: what waits for its next attempt gets it now. How long it would have waited is seen in `test/queues`. */
+function hurry(eye: Producer): { stop(): Promise<void> } {
+  let isStopped = false
+  const look = async (): Promise<void> => {
+    while (!isStopped) {
+      for (const { queue } of await eye.all()) {
+        for (const job of await queue.getDelayed()) await job.promote().catch(() => {}) // it may have gone on by itself
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+  const looking = look().catch(() => {})
+  return {
+    async stop() {
+      isStopped = true
+      await looking
     },
   }
 }
