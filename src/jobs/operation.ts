@@ -149,7 +149,7 @@ function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
   const { db, fleet, events, patience = PATIENCE } = deps
   const name = taken.sandbox.backend
   const backend = deps.backends.get(name) as Backend
-  const provider = new Provider({ name, patience, signal, events })
+  const provider = new Provider({ backend: name, operationId: taken.operation.id, patience, signal, events })
   return { ...taken, db, fleet, backend, provider, events, evidence: {} }
 }
 

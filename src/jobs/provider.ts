@@ -12,15 +12,23 @@ const READING: readonly ProviderCall[] = ['find', 'look', 'verify', 'preview_url
 /** The way to a backend within one attempt: every call has a deadline, can be given up, and is told of. */
 export class Provider {
   readonly patience: Patience
-  readonly #name: string
+  readonly #backend: string
+  readonly #operationId: string
   readonly #signal: AbortSignal
   readonly #events: Events
   /** Whether something at the provider may be different because of this attempt. */
   acted = false
 
-  constructor(options: { name: string; patience: Patience; signal: AbortSignal; events: Events }) {
+  constructor(options: {
+    backend: string
+    operationId: string
+    patience: Patience
+    signal: AbortSignal
+    events: Events
+  }) {
     this.patience = options.patience
-    this.#name = options.name
+    this.#backend = options.backend
+    this.#operationId = options.operationId
     this.#signal = options.signal
     this.#events = options.events
   }
@@ -30,10 +38,11 @@ export class Provider {
     this.#signal.throwIfAborted()
     this.acted ||= !READING.includes(call)
     const askedAt = performance.now()
-    const told = () => ({ call, backend: this.#name, durationMs: Math.round(performance.now() - askedAt) })
-    this.#events.emit('provider.asked', { call, backend: this.#name })
+    const asked = { operationId: this.#operationId, backend: this.#backend, call }
+    const told = () => ({ ...asked, durationMs: Math.round(performance.now() - askedAt) })
+    this.#events.emit('provider.asked', asked)
     try {
-      const answer = await withDeadline(this.patience.callMs[call], `${call} at ${this.#name}`, (late) =>
+      const answer = await withDeadline(this.patience.callMs[call], `${call} at ${this.#backend}`, (late) =>
         work({ signal: AbortSignal.any([late, this.#signal]) }),
       )
       this.#events.emit('provider.answered', told())

@@ -33,6 +33,8 @@ export type Fault =
   /** A gateway's 404 in plain text. */
   | { kind: 'plain 404' }
   | { kind: 'status'; status: number }
+  /** It says that it has done it, and has not. */
+  | { kind: 'lie' }
   /** The provider's own typed error. */
   | { kind: 'error'; type: string; message: string }
 
@@ -145,7 +147,7 @@ export class FakeProvider {
     const held = gate()
     this.#gates.set(method, held)
     const open = () => {
-      this.#gates.delete(method)
+      if (this.#gates.get(method) === held) this.#gates.delete(method)
       held.open()
     }
     onTestFinished(open)
@@ -157,6 +159,13 @@ export class FakeProvider {
       entered: held.entered,
       open,
     }
+  }
+
+  /** The next call of this method, and only that, is on its way until the gate is opened. */
+  holdOnceAt(method: Method): Gate {
+    const held = this.holdAt(method)
+    void held.entered(1).then(() => this.#gates.delete(method))
+    return held
   }
 
   count(method: Method, ref?: string): number {
@@ -191,6 +200,9 @@ export class FakeProvider {
         return
       case 'status':
         response.writeHead(fault.status).end('something went wrong')
+        return
+      case 'lie':
+        send(response, { result: null })
         return
       case 'error':
         send(response, { error: fault })

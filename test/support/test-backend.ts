@@ -8,6 +8,11 @@ import {
   type Sighting,
 } from '../../src/backends/backend.ts'
 
+/** What the workers of a world have, besides the local backend. */
+export function worldBackends(url: string): Backend[] {
+  return [testBackend({ url }), testBackend({ url, name: 'plain', canPause: false, canSnapshot: false })]
+}
+
 export type TestBackendOptions = {
   url: string
   name?: string

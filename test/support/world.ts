@@ -20,7 +20,7 @@ import type { QueueName } from '../../src/queues/names.ts'
 import { RecordedEvents } from './events.ts'
 import { FakeProvider } from './provider.ts'
 import { createStoreHome, openTestStore, type StoreHome, type StoreKind } from './stores.ts'
-import { testBackend } from './test-backend.ts'
+import { worldBackends } from './test-backend.ts'
 
 /** How long tests wait for what: enough for a machine that is busy, and not so long that a test which waits for its end takes long. */
 export const QUICK: Patience = {
@@ -44,10 +44,7 @@ export async function createWorld(kind: StoreKind) {
   const home: StoreHome = await createStoreHome(kind)
   const provider = await FakeProvider.start()
   const dataFolder = await mkdtemp(path.join(os.tmpdir(), 'sandman-world-'))
-  const backends = () => [
-    testBackend({ url: provider.url }),
-    testBackend({ url: provider.url, name: 'plain', canPause: false, canSnapshot: false }),
-  ]
+  const backends = () => worldBackends(provider.url)
   const place = {
     databaseUrl: home.databaseUrl,
     ...(home.redisUrl !== undefined && { redisUrl: home.redisUrl }),
@@ -60,7 +57,7 @@ export async function createWorld(kind: StoreKind) {
     events: new Events(),
     connectionsMax: 4,
   })
-  const workers = new Set<{ stop(): Promise<void> }>()
+  const workers: { stop(): Promise<void> }[] = []
   const eye = new Producer(openTestStore(home, { role: 'producer', events: new Events() }))
   const hurrying = hurry(eye)
 
@@ -74,6 +71,9 @@ export async function createWorld(kind: StoreKind) {
     /** The queues, as BullMQ's own objects. */
     eye,
 
+    /** Those in this process, in the order in which they were started. Stopping one twice is fine. */
+    workers,
+
     async startWorker(options: { patience?: Patience; queues?: QueueName[]; graceMs?: number } = {}) {
       const events = new RecordedEvents()
       const { patience = QUICK, ...rest } = options
@@ -85,7 +85,7 @@ export async function createWorld(kind: StoreKind) {
         patience,
         onEvent: ({ name, fields }) => events.emit(name, fields),
       })
-      workers.add(worker)
+      workers.push(worker)
       return { ...worker, events }
     },
 
@@ -113,7 +113,7 @@ export async function createWorld(kind: StoreKind) {
 
     async end(): Promise<void> {
       await fleet.close()
-      await Promise.all([...workers].map((worker) => worker.stop()))
+      await Promise.all(workers.map((worker) => worker.stop()))
       await hurrying.stop()
       await eye.close()
       await handle.close()
