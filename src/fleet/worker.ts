@@ -72,21 +72,26 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
     store: store.where,
   })
 
+  const stop = async () => {
+    const graceMs = beforeClosing(config.graceMs)
+    await Promise.all([
+      ...consumers.map((consumer) => consumer.stop(graceMs)),
+      // Its last look may hang with the database; what it was about to ring for comes up again.
+      withDeadline(graceMs, 'the last look', () => ringing.stop()).catch(() => {}),
+    ])
+    await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
+    await Promise.all([
+      store.close(),
+      producer.close(),
+      handle.close(),
+      ...[...backends.values()].map((backend) => backend.close()),
+    ])
+  }
+  let stopping: Promise<void> | undefined
   return {
-    async stop() {
-      const graceMs = beforeClosing(config.graceMs)
-      await Promise.all([
-        ...consumers.map((consumer) => consumer.stop(graceMs)),
-        // Its last look may hang with the database; what it was about to ring for comes up again.
-        withDeadline(graceMs, 'the last look', () => ringing.stop()).catch(() => {}),
-      ])
-      await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
-      await Promise.all([
-        store.close(),
-        producer.close(),
-        handle.close(),
-        ...[...backends.values()].map((backend) => backend.close()),
-      ])
+    stop() {
+      stopping ??= stop()
+      return stopping
     },
   }
 }
