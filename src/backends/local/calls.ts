@@ -5,6 +5,9 @@ import { BackendError, type Call } from '../backend.ts'
 /** What the system says when there is no room, for bytes or for files. */
 const FULL = new Set(['ENOSPC', 'EDQUOT'])
 
+/** Not Node's own, which begin with ERR_ and complain about us. */
+const SYSTEM_ERROR = /^E(?!RR_)[A-Z0-9]+$/
+
 /** What every method of this backend does around its work: it can be given up, and fails as the contract says. */
 export async function answer<T>(what: string, { signal }: Call, work: () => Promise<T>): Promise<T> {
   signal.throwIfAborted()
@@ -13,8 +16,8 @@ export async function answer<T>(what: string, { signal }: Call, work: () => Prom
   } catch (error) {
     if (signal.aborted) throw signal.reason
     if (error instanceof BackendError) throw error
-    const { code } = error as NodeJS.ErrnoException
-    if (typeof code !== 'string') throw error
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (!SYSTEM_ERROR.test(code)) throw error // a bug
     const type = FULL.has(code) ? 'quota_exceeded' : 'sandbox_unreachable'
     throw new BackendError(type, `This machine did not let Sandman ${what}: ${describeError(error)}`, { cause: error })
   }

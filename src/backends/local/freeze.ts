@@ -16,9 +16,9 @@ export async function freeze(instance: Instance, call: Call): Promise<void> {
   let before: string | undefined
   const standStill = await within(STOP_MS_MAX, call, async () => {
     const members = await findMembers(instance)
-    const awake = members.filter(({ isInFreezer, isStopped }) => !isInFreezer && !isStopped)
-    for (const { pid } of awake) kill(pid, 'SIGSTOP')
-    const now = awake.length > 0 ? undefined : pidsOf(members)
+    const moving = members.filter(({ isInFreezer, isStopped }) => !isInFreezer && !isStopped)
+    for (const { pid } of moving) kill(pid, 'SIGSTOP')
+    const now = moving.every(({ isWaitingForStopped }) => isWaitingForStopped) ? pidsOf(members) : undefined
     // Twice the same: what one of them started before it was stopped may have been missed by the look that saw it stopped.
     const isStable = now !== undefined && now === before
     before = now
@@ -28,9 +28,10 @@ export async function freeze(instance: Instance, call: Call): Promise<void> {
 }
 
 export async function thaw(instance: Instance): Promise<void> {
+  // First, and to all: one that was stopped while it was on its way into the freezer is frozen with the stop still to come.
+  for (const { pid } of await findMembers(instance)) kill(pid, 'SIGCONT')
   const { freezer } = instance.labels.cgroups
   if (freezer) await thawCgroup(freezer)
-  for (const { pid, isInFreezer } of await findMembers(instance)) if (!isInFreezer) kill(pid, 'SIGCONT')
 }
 
 function pidsOf(members: Member[]): string {

@@ -12,7 +12,13 @@ export const MARK_VARIABLE = 'SANDMAN_INSTANCE'
 export const PART_VARIABLE = 'SANDMAN_PART'
 
 /** A process of a sandbox. Its supervisor is none: that is never frozen, and ended by itself. */
-export type Member = ProcessIdentity & { part: Part; isStopped: boolean; isInFreezer: boolean }
+export type Member = ProcessIdentity & {
+  part: Part
+  isInFreezer: boolean
+  isStopped: boolean
+  /** In the middle of a vfork, whose child was stopped first: it cannot stop by itself, nor do anything else. */
+  isWaitingForStopped: boolean
+}
 
 type Seen = ProcessIdentity & { parent: number; group: number; state: string }
 
@@ -30,20 +36,23 @@ export async function findMembers(instance: Instance): Promise<Member[]> {
   const seen = (await listProcesses()).filter(({ state }) => !'ZX'.includes(state))
   const parts = new Map<number, Part>()
   const groups = await knownGroups(instance, supervisor)
-  for (const { pid, group } of seen) {
-    const part = (await markedPart(pid, mark)) ?? inFreezer?.get(pid) ?? inMemory?.get(pid) ?? groups.get(group)
+  const marks = await Promise.all(seen.map(({ pid }) => markedPart(pid, mark)))
+  for (const [at, { pid, group }] of seen.entries()) {
+    const part = marks[at] ?? inFreezer?.get(pid) ?? inMemory?.get(pid) ?? groups.get(group)
     if (part) parts.set(pid, part)
   }
   addDescendants(seen, parts, supervisor)
-  return seen
-    .filter(({ pid }) => parts.has(pid) && pid !== supervisor?.pid && pid !== process.pid)
-    .map(({ pid, born, state }) => ({
-      pid,
-      born,
-      part: parts.get(pid) as Part,
-      isStopped: 'Tt'.includes(state),
-      isInFreezer: inFreezer?.has(pid) ?? false,
-    }))
+  const members = seen.filter(({ pid }) => parts.has(pid) && pid !== supervisor?.pid && pid !== process.pid)
+  const isStopped = ({ state }: Seen) => 'Tt'.includes(state)
+  const parentsOfStopped = new Set(members.filter(isStopped).map(({ parent }) => parent))
+  return members.map((member) => ({
+    pid: member.pid,
+    born: member.born,
+    part: parts.get(member.pid) as Part,
+    isInFreezer: inFreezer?.has(member.pid) ?? false,
+    isStopped: isStopped(member),
+    isWaitingForStopped: member.state === 'D' && parentsOfStopped.has(member.pid),
+  }))
 }
 
 function addDescendants(seen: Seen[], parts: Map<number, Part>, supervisor: ProcessIdentity | undefined): void {

@@ -209,6 +209,24 @@ test('a sandbox whose maker was killed before there was a supervisor is finished
   expect(await Promise.all(orphans.map(({ pid }) => isGone(pid)))).toEqual(orphans.map(() => true))
 })
 
+test('of supervisors that are started at once, by workers that do not know of each other, one stays', async () => {
+  const { create, instance, output } = await setup()
+  await create(sh('echo once; sleep 1000'))
+  const { folder, supervisorLock } = await instance()
+  process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
+  await Promise.all(
+    [path.join(folder, 'started.json'), path.join(folder, 'agent.log'), supervisorLock].map((file) => rm(file)),
+  )
+
+  const program = path.resolve('src/backends/local/supervisor.ts')
+  const started = Array.from({ length: 3 }, () => spawn(process.execPath, [program, folder], { stdio: 'ignore' }))
+  onTestFinished(() => started.forEach((each) => void each.kill('SIGKILL')))
+  await expect.poll(() => started.filter(({ exitCode }) => exitCode === 0).length, { timeout: 10_000 }).toBe(2)
+  await expect.poll(() => output()).toBe('once\n')
+  const [stays] = started.filter(({ exitCode }) => exitCode === null)
+  await expect.poll(async () => (await findSupervisor(await instance()))?.pid).toBe(stays?.pid)
+})
+
 test('a supervisor that cannot start is a failure that says why, and not a sandbox that starts for ever', async () => {
   const { backend, create, instance } = await setup()
   await create()

@@ -24,7 +24,7 @@ async function pause(bench: Bench, { key } = FIRST): Promise<string> {
 async function expectStandstill(bench: Bench): Promise<void> {
   const members = await findMembers(await bench.instance())
   expect(members.length).toBeGreaterThan(0)
-  expect(members.filter(({ isStopped, isInFreezer }) => !isStopped && !isInFreezer)).toEqual([])
+  expect(members.filter((one) => !(one.isStopped || one.isInFreezer || one.isWaitingForStopped))).toEqual([])
   const before = await bench.output()
   await countElsewhere(20)
   expect(await bench.output()).toBe(before)
@@ -104,6 +104,26 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     await pausingOf(bench).resume({ ref: REF, checkpointRef: undefined }, WAKING, CALL)
     expect(await bench.backend.look(REF, CALL)).toEqual({ is: 'running', incarnation })
     await expectCounting(bench)
+  })
+
+  test('what was stopped by signal on its way into the freezer goes on, too', async () => {
+    const bench = await setup({ cgroups })
+    await bench.create(COUNTING)
+    const checkpointRef = await pause(bench)
+    process.kill(await agentPid(bench), 'SIGSTOP')
+    await pausingOf(bench).resume({ ref: REF, checkpointRef }, WAKING, CALL)
+    await expectCounting(bench)
+  })
+
+  test('processes that are just being started are caught as well, and go on', async () => {
+    const bench = await setup({ cgroups })
+    await bench.create(sh('i=0; while :; do i=$((i+1)); echo $i; /bin/true; done'))
+    for (let time = 1; time <= 15; time++) {
+      const checkpointRef = await pause(bench, { key: `op_pause${time}` })
+      const before = await bench.output()
+      await pausingOf(bench).resume({ ref: REF, checkpointRef }, { ...WAKING, key: `op_resume${time}` }, CALL)
+      await expect.poll(async () => (await bench.output()).length).toBeGreaterThan(before.length)
+    }
   })
 
   test('frozen processes that were killed meanwhile are not resumed, and that is said', async () => {

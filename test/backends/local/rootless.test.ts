@@ -33,7 +33,7 @@ test.skipIf(process.getuid?.() !== 0)('a sandbox lives, sleeps, wakes and ends w
     await backend.pausing.discard(checkpointRef, call)
     console.log(JSON.stringify({
       uid: process.getuid(), cgroups: instance.labels.cgroups, sightings, status,
-      stopped: members.map((member) => member.isStopped), awake: awake.every((member) => !member.isStopped),
+      stopped: members.map((member) => member.isStopped || member.isWaitingForStopped), awake: awake.every((member) => !member.isStopped),
       left: await findMembers(instance),
     }))`
   await writeFile(path.join(folder, 'script.ts'), script)
