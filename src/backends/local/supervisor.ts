@@ -10,7 +10,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { lockFile } from '../../file-lock.ts'
 import { identityOf, type ProcessIdentity } from '../../process-identity.ts'
-import { countOomKills } from './cgroups.ts'
+import { countOomKills, removeCgroups } from './cgroups.ts'
 import { exists, writeJson } from './files.ts'
 import { thaw } from './freeze.ts'
 import { type AgentEnd, agentEndFile, type Instance, readInstance, type Started, startedFile } from './instance.ts'
@@ -18,6 +18,9 @@ import { launch } from './launch.ts'
 import { endMembers } from './processes.ts'
 
 const RETRY_MS = 1_000
+const FOLDER_LOOK_MS = 2_000
+/** One look could fall between two steps of whoever is at work on the folder. */
+const MISSES_MAX = 2
 /** As a shell tells that its child was killed, and as everybody tells it of a container. */
 const EXIT_CODE_KILLED = 128 + 9
 
@@ -31,17 +34,31 @@ async function supervise(instance: Instance | undefined): Promise<void> {
   // The instance may have been ended while this process was starting.
   if (!instance || typeof (await lockFile(instance.supervisorLock)) === 'number') return
   if (await exists(startedFile(folder))) return
-  setInterval(() => {}, 2 ** 30) // stays, also when nothing runs any more
-  process.on('SIGTERM', () => {
-    const end = async () => {
-      await thaw(instance) // what is frozen does not even die
-      await endMembers(instance, () => true)
-    }
-    void end().finally(() => process.exit(0))
-  })
+  process.on('SIGTERM', () => void endAll(instance))
+  void stayWithFolder(instance)
   // A predecessor that died before it was ready may have started an agent that nobody knows of.
   await endMembers(instance, () => true)
   await writeJson(startedFile(folder), await startParts(instance))
+}
+
+/** Stays, also when nothing runs any more; but whoever removes the folder by hand has removed the sandbox. */
+async function stayWithFolder(instance: Instance): Promise<void> {
+  for (let misses = 0; misses < MISSES_MAX; ) {
+    await sleep(FOLDER_LOOK_MS)
+    const isThere = await exists(folder).catch(() => true)
+    misses = isThere ? 0 : misses + 1
+  }
+  await endAll(instance)
+}
+
+async function endAll(instance: Instance): Promise<void> {
+  try {
+    await thaw(instance) // what is frozen does not even die
+    await endMembers(instance, () => true)
+    if (!(await exists(folder))) await removeCgroups(instance.labels.cgroups) // nobody else knows of them any more
+  } finally {
+    process.exit(0)
+  }
 }
 
 async function startParts(instance: Instance): Promise<Started> {

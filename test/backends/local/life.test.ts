@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { openLocalBackend } from '../../../src/backends/local/backend.ts'
 import { findSupervisor, readStarted } from '../../../src/backends/local/instance.ts'
 import { findMembers } from '../../../src/backends/local/processes.ts'
+import { isAlive } from '../../../src/process-identity.ts'
 import {
   CALL,
   COUNTING,
@@ -176,6 +177,18 @@ test('what the terminal of a worker sends does not reach a sandbox', async () =>
   process.kill(supervisor?.pid ?? 0, 'SIGTERM') // that is meant for it
   await expect.poll(async () => (await backend.look(REF, CALL)).is).toBe('lost')
   expect(await Promise.all(members.map(isGone))).toEqual(members.map(() => true))
+})
+
+test('a sandbox whose folder somebody removed by hand ends with it', async () => {
+  const { create, instance } = await setup()
+  await create()
+  const made = await instance()
+  const supervisor = await findSupervisor(made)
+  const pids = [supervisor?.pid ?? 0, ...(await findMembers(made)).map(({ pid }) => pid)]
+  onTestFinished(() => pids.filter((pid) => isAlive(pid)).forEach((pid) => void process.kill(pid, 'SIGKILL')))
+  await rm(made.folder, { recursive: true })
+  await expect.poll(() => Promise.all(pids.map(isGone)), { timeout: 20_000 }).toEqual(pids.map(() => true))
+  for (const cgroup of Object.values(made.labels.cgroups)) await expect(stat(cgroup)).rejects.toThrow('ENOENT')
 })
 
 test('a sandbox whose supervisor was killed is lost, says why, and can be ended', async () => {
