@@ -52,6 +52,23 @@ test.each([
   ['src/fleet/x.ts', 'bullmq'],
   ['src/x.ts', 'ioredis'],
   ['src/x.ts', './db/pool.ts'],
+  ['src/x.ts', './backends/backend.ts'],
+  ['src/sandbox/x.ts', '../backends/backend.ts'],
+  ['src/db/x.ts', '../backends/spec.ts'],
+  ['src/queues/x.ts', '../backends/spec.ts'],
+  ['src/queues/bullmq/x.ts', '../../backends/backend.ts'],
+  ['src/embedded/x.ts', '../backends/backend.ts'],
+  ['src/web/x.ts', '../backends/backend.ts'],
+  ['src/jobs/x.ts', '../backends/local/backend.ts'],
+  ['src/backends/x.ts', '../db/pool.ts'],
+  ['src/backends/x.ts', '../sandbox/judge.ts'],
+  ['src/backends/local/x.ts', '../../queues/define.ts'],
+  ['src/backends/local/x.ts', '../../jobs/canary.ts'],
+  ['src/backends/local/x.ts', '../../fleet/dev.ts'],
+  ['src/backends/local/x.ts', '../../web/app.ts'],
+  ['src/backends/local/x.ts', '../../embedded/service.ts'],
+  ['src/backends/local/x.ts', 'bullmq'],
+  ['src/backends/local/x.ts', 'ioredis'],
 ])('%s may not import %s', async (file, imported) => {
   expect(await complaints(file, imported)).toContain('noRestrictedImports')
 })
@@ -65,6 +82,13 @@ test.each([
   ['src/jobs/x.ts', '../queues/outcome.ts'],
   ['src/fleet/x.ts', '../queues/bullmq/store.ts'],
   ['src/web/x.ts', '../db/pool.ts'],
+  ['src/jobs/x.ts', '../backends/backend.ts'],
+  ['src/jobs/x.ts', '../backends/spec.ts'],
+  ['src/fleet/x.ts', '../backends/local/backend.ts'],
+  ['src/backends/x.ts', '../sandbox/failures.ts'],
+  ['src/backends/x.ts', 'zod'],
+  ['src/backends/local/x.ts', '../backend.ts'],
+  ['src/backends/local/x.ts', '../../process-identity.ts'],
 ])('%s may import %s', async (file, imported) => {
   expect(await complaints(file, imported)).toBe('')
 })

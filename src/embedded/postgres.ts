@@ -18,8 +18,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { describeError, SandmanError } from '../errors.ts'
+import { lockFolder } from '../file-lock.ts'
+import { isAlive } from '../process-identity.ts'
 import { type Binaries, findBinaries, findRunner, type Runner, removeOldCopies } from './binaries.ts'
-import { isAlive, lockFolder } from './folder-lock.ts'
 import { findFreePort, type Service, ServiceFailed, startService } from './service.ts'
 
 const run = promisify(execFile)

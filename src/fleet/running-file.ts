@@ -1,8 +1,8 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Config } from '../config.ts'
-import { isAlive } from '../embedded/folder-lock.ts'
 import { SandmanError } from '../errors.ts'
+import { isAlive } from '../process-identity.ts'
 import type { RunningConfig } from './foundation.ts'
 
 /**

@@ -4,8 +4,8 @@ import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { isAlive } from '../../src/embedded/folder-lock.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/postgres.ts'
+import { isAlive } from '../../src/process-identity.ts'
 
 const OWNER = path.resolve(import.meta.dirname, '../support/own-a-postgres.ts')
 const owned = (owner: ChildProcess) =>

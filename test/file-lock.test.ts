@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { lockFolder } from '../../src/embedded/folder-lock.ts'
+import { lockFolder } from '../src/file-lock.ts'
 
 let folder: string
 beforeEach(async () => {

@@ -1,0 +1,133 @@
+import { open, readdir } from 'node:fs/promises'
+import path from 'node:path'
+import { type AgentStatus, type Backend, BackendError, type Call, type Found, type Owner } from '../backend.ts'
+import { answer, within } from './calls.ts'
+import { discardCheckpoint, hasCheckpoint, verifyCheckpoint, writeCheckpoint } from './checkpoints.ts'
+import { endLingering, runCommand } from './commands.ts'
+import { createInstance } from './create.ts'
+import { endInstance } from './end.ts'
+import { isMissing, writeJson } from './files.ts'
+import { checkpointRefOf, type Home, makeHome, refOf, withLock } from './home.ts'
+import { agentStatusOf, findInstance, lookAt, requireInstance } from './instance.ts'
+import { resume, suspend } from './pausing.ts'
+import { requireRunning } from './targets.ts'
+
+export type LocalOptions = {
+  /** Where the sandboxes of all fleets are. Created when missing. */
+  folder: string
+  fleet: string
+  /** Without them, processes are stopped by signal, memory is not limited, and its lack not told. Defaults to true. */
+  cgroups?: boolean
+}
+
+/** How long the supervisor may take to write down the end of an agent that is gone. */
+const END_KNOWN_MS_MAX = 5_000
+
+/**
+ * Real sandboxes on this machine, made of real processes. They isolate nothing: what runs in them may do what the worker may.
+ *
+ * Each has a folder with its labels and its files, and a supervisor that outlives every worker. All knowledge is in that
+ * folder, so that it makes no difference which process asks.
+ */
+export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions): Backend {
+  const home = () => makeHome(folder, fleet)
+  const changing = <T>(what: string, ref: string, call: Call, work: (home: Home) => Promise<T>) =>
+    answer(what, call, async () => {
+      const at = await home()
+      return withLock(at, ref, call, () => work(at))
+    })
+  const looking = <T>(what: string, call: Call, work: (home: Home) => Promise<T>) =>
+    answer(what, call, async () => work(await home()))
+
+  const checkpoints = {
+    verify: (ref: string, call: Call) => looking('verify a checkpoint', call, (at) => verifyCheckpoint(at, ref, call)),
+    discard: (ref: string, call: Call) => looking('discard a checkpoint', call, (at) => discardCheckpoint(at, ref)),
+  }
+
+  return {
+    name: 'local',
+
+    find: (sandboxId, call) => looking('find sandboxes', call, (at) => findOwned(at, sandboxId)),
+    create: async (wanted, call) =>
+      changing('make a sandbox', refOf(wanted), call, (at) => createInstance(at, wanted, { cgroups }, call)),
+    adopt: (ref, owner, call) => changing('label a sandbox', ref, call, (at) => label(at, ref, owner)),
+    look: (ref, call) =>
+      looking('look at a sandbox', call, async (at) => {
+        const instance = await findInstance(at, ref)
+        return instance ? lookAt(instance) : { is: 'absent' as const }
+      }),
+    end: (target, call) => changing('end a sandbox', target.ref, call, (at) => endInstance(at, target)),
+
+    run: (target, command, call) => looking('run a command', call, (at) => runCommand(at, target, command, call)),
+    endLingering: (target, call) => looking('end processes', call, (at) => endLingering(at, target)),
+    previewUrl: async (_ref, port) => `http://127.0.0.1:${port}`,
+
+    agentStatus: (ref, call) => looking('look at an agent', call, (at) => askForAgent(at, ref, call)),
+    readOutput: (ref, from, bytesMax, call) =>
+      looking('read the output of an agent', call, (at) => readOutput(at, ref, from, bytesMax)),
+
+    pausing: {
+      ...checkpoints,
+      preserves: 'memory',
+      suspend: (target, asked, call) =>
+        changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call)),
+      resume: (sleeping, asked, call) =>
+        changing('resume a sandbox', sleeping.ref, call, (at) => resume(at, sleeping, asked, call)),
+    },
+    snapshots: {
+      ...checkpoints,
+      take: (target, { key, name }, call) =>
+        changing('copy a sandbox', target.ref, call, async (at) => {
+          const checkpointRef = checkpointRefOf(target.ref, key)
+          if (await hasCheckpoint(at, checkpointRef)) return { checkpointRef }
+          const instance = await requireInstance(at, target.ref)
+          await requireRunning(instance, target)
+          return { checkpointRef: await writeCheckpoint(at, instance, key, { takenBy: 'snapshot', name }, call) }
+        }),
+    },
+    lease: 'none',
+
+    close: async () => {},
+  }
+}
+
+/** By what the labels say: one that was adopted is not called after its owner. */
+async function findOwned(home: Home, sandboxId: string): Promise<Found[]> {
+  const found: Found[] = []
+  for (const ref of await readdir(home.instances)) {
+    const instance = await findInstance(home, ref)
+    if (instance?.labels.sandboxId === sandboxId) found.push({ ref, life: instance.labels.life })
+  }
+  return found
+}
+
+async function label(home: Home, ref: string, { sandboxId, life }: Owner): Promise<void> {
+  const { folder, labels } = await requireInstance(home, ref)
+  await writeJson(path.join(folder, 'instance.json'), { ...labels, sandboxId, life })
+}
+
+async function askForAgent(home: Home, ref: string, call: Call): Promise<AgentStatus> {
+  const instance = await requireInstance(home, ref)
+  let status: AgentStatus | 'unknown' = 'unknown'
+  await within(END_KNOWN_MS_MAX, call, async () => {
+    status = await agentStatusOf(instance)
+    return status !== 'unknown'
+  })
+  if (status !== 'unknown') return status
+  throw new BackendError('sandbox_unreachable', `${ref} does not say how its agent is`)
+}
+
+async function readOutput(home: Home, ref: string, from: number, bytesMax: number): Promise<Uint8Array> {
+  const { agentLog } = await requireInstance(home, ref)
+  const log = await open(agentLog, 'r').catch((error) => {
+    if (isMissing(error)) return undefined // it has not been started yet
+    throw error
+  })
+  if (!log) return new Uint8Array()
+  try {
+    const { buffer, bytesRead } = await log.read(Buffer.alloc(bytesMax), 0, bytesMax, from)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await log.close()
+  }
+}

@@ -1,0 +1,154 @@
+import { execFile } from 'node:child_process'
+import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { BackendError, type Call } from '../backend.ts'
+import { UNSTOPPABLE, within } from './calls.ts'
+import { isMissing } from './files.ts'
+
+/** The parts of a sandbox. Each has a cgroup of its own, so that the system counts their ends apart. */
+export const PARTS = ['agent', 'sidecar', 'command'] as const
+export type Part = (typeof PARTS)[number]
+
+/**
+ * Where the system lets us: the folder in which it limits memory and counts who was killed for it, and the one in which it
+ * freezes. With version 1 they are two, with version 2 one. Both are missing where nobody may make any.
+ */
+export type Cgroups = { memory?: string; freezer?: string }
+
+const run = promisify(execFile)
+const REMOVE_MS_MAX = 5_000
+const FREEZE_MS_MAX = 10_000
+
+export async function makeCgroups(name: string, memoryBytesMax: number | undefined): Promise<Cgroups> {
+  const made: Cgroups = {}
+  for (const { is, folder } of await ownCgroups()) {
+    const base = path.join(folder, name)
+    if ((made.memory && made.freezer) || !(await makeBase(base, folder, is === 'v2'))) continue
+    if (!made.memory && (await has(base, is === 'v2' ? 'agent/memory.events' : 'memory.oom_control')))
+      made.memory = base
+    if (!made.freezer && (await has(base, is === 'v2' ? 'cgroup.freeze' : 'freezer.state'))) made.freezer = base
+    if (made.memory !== base && made.freezer !== base) await removeBase(base)
+  }
+  if (made.memory && memoryBytesMax !== undefined) await limitMemory(made.memory, memoryBytesMax)
+  return made
+}
+
+/** Makes it with its leaves, and sees that a process can be put there: a folder that can be made may still refuse that. */
+async function makeBase(base: string, parent: string, isV2: boolean): Promise<boolean> {
+  const allow = (folder: string) => writeFile(path.join(folder, 'cgroup.subtree_control'), '+memory').catch(() => {})
+  try {
+    await mkdir(base, { recursive: true })
+    // Refused where processes are beside it; then there is no memory to count, but still something to freeze.
+    if (isV2) await allow(parent)
+    if (isV2) await allow(base)
+    for (const part of PARTS) await mkdir(path.join(base, part), { recursive: true })
+    await run('/bin/sh', ['-c', 'echo $$ > "$1"', 'sh', path.join(base, 'agent', 'cgroup.procs')])
+    return true
+  } catch {
+    await removeBase(base).catch(() => {})
+    return false
+  }
+}
+
+async function limitMemory(base: string, bytesMax: number): Promise<void> {
+  const isV2 = await has(base, 'memory.max')
+  await writeFile(path.join(base, isV2 ? 'memory.max' : 'memory.limit_in_bytes'), String(bytesMax))
+  // Without this, what does not fit is swapped. Not every system has swap, or counts it.
+  const [swap, swapMax] = isV2 ? ['memory.swap.max', '0'] : ['memory.memsw.limit_in_bytes', String(bytesMax)]
+  await writeFile(path.join(base, swap), swapMax).catch(() => {})
+}
+
+/** The files into which a process of this part writes its pid, to be where it belongs. */
+export function entriesOf(cgroups: Cgroups, part: Part): string[] {
+  return basesOf(cgroups).map((base) => path.join(base, part, 'cgroup.procs'))
+}
+
+export async function membersIn(base: string): Promise<Map<number, Part>> {
+  const members = new Map<number, Part>()
+  for (const part of PARTS) {
+    for (const line of (await read(base, `${part}/cgroup.procs`)).split('\n')) if (line) members.set(Number(line), part)
+  }
+  return members
+}
+
+/** How many of the agent's processes the system has killed for want of memory; undefined where it does not count them. */
+export async function countOomKills({ memory }: Cgroups): Promise<number | undefined> {
+  if (!memory) return undefined
+  const files = ['agent/memory.events', 'agent/memory.oom_control']
+  const [counted] = (await Promise.all(files.map((file) => read(memory, file)))).filter((text) => text !== '')
+  const count = counted?.match(/^oom_kill (\d+)$/m)?.[1]
+  return count === undefined ? undefined : Number(count)
+}
+
+/** Returns once every process in it has stopped, or fails. */
+export async function freezeCgroup(base: string, call: Call): Promise<void> {
+  const isFrozen = await within(FREEZE_MS_MAX, call, () => setFrozen(base, true))
+  if (!isFrozen) throw new BackendError('sandbox_unreachable', `The processes in ${base} could not be frozen`)
+}
+
+export async function thawCgroup(base: string): Promise<void> {
+  const isThawed = await within(FREEZE_MS_MAX, UNSTOPPABLE, async () => !(await setFrozen(base, false)))
+  if (!isThawed) throw new BackendError('sandbox_unreachable', `The processes in ${base} could not be thawed`)
+}
+
+async function setFrozen(base: string, frozen: boolean): Promise<boolean> {
+  const isV2 = await has(base, 'cgroup.freeze')
+  const [file, value] = isV2 ? ['cgroup.freeze', frozen ? '1' : '0'] : ['freezer.state', frozen ? 'FROZEN' : 'THAWED']
+  await writeFile(path.join(base, file), value).catch((error) => {
+    if (!isMissing(error)) throw error // after a reboot there is neither a cgroup nor anything in it
+  })
+  return isV2 ? /^frozen 1$/m.test(await read(base, 'cgroup.events')) : (await read(base, file)) === 'FROZEN\n'
+}
+
+export async function removeCgroups(cgroups: Cgroups): Promise<void> {
+  for (const base of basesOf(cgroups)) await removeBase(base)
+}
+
+async function removeBase(base: string): Promise<void> {
+  for (const folder of [...PARTS.map((part) => path.join(base, part)), base]) {
+    let refusal: unknown
+    // A process that has been killed is in its cgroup for a moment longer.
+    const isGone = await within(REMOVE_MS_MAX, UNSTOPPABLE, async () => {
+      refusal = await rmdir(folder).then(
+        () => undefined,
+        (error) => (isMissing(error) ? undefined : error),
+      )
+      return refusal === undefined || (refusal as NodeJS.ErrnoException).code !== 'EBUSY'
+    })
+    if (!isGone || refusal !== undefined) throw refusal
+  }
+}
+
+function basesOf({ memory, freezer }: Cgroups): string[] {
+  return [...new Set([memory, freezer].filter((base) => base !== undefined))]
+}
+
+/** Where this process is, in each hierarchy that could be of use; those of version 1 first, which own their controllers. */
+async function ownCgroups(): Promise<{ is: 'v1' | 'v2'; folder: string }[]> {
+  const [mounts, own] = await Promise.all([read('/proc/self', 'mountinfo'), read('/proc/self', 'cgroup')])
+  const found = mounts.split('\n').flatMap((line) => {
+    const [, , , root, mount, ...rest] = line.split(' ')
+    const [type, , options] = rest.slice(rest.indexOf('-') + 1)
+    const is = type === 'cgroup2' ? ('v2' as const) : ('v1' as const)
+    const controller = options?.split(',').find((option) => option === 'memory' || option === 'freezer')
+    if (!root || !mount || !(is === 'v2' || (type === 'cgroup' && controller))) return []
+    const mine = own.split('\n').map((entry) => entry.match(/^\d+:([^:]*):(.*)$/))
+    const at = mine.find((entry) => entry?.[1]?.split(',').includes(is === 'v2' ? '' : (controller as string)))?.[2]
+    if (at === undefined) return []
+    return [{ is, folder: path.join(mount, at.startsWith(root) ? at.slice(root.length) : at) }]
+  })
+  return found.sort((a, b) => a.is.localeCompare(b.is))
+}
+
+/** Empty when there is no such file: cgroups come and go, and are not there at all on other systems. */
+async function read(folder: string, file: string): Promise<string> {
+  return readFile(path.join(folder, file), 'utf8').catch(() => '')
+}
+
+async function has(folder: string, file: string): Promise<boolean> {
+  return readFile(path.join(folder, file)).then(
+    () => true,
+    () => false,
+  )
+}

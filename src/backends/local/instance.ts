@@ -1,0 +1,136 @@
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { readHolder } from '../../file-lock.ts'
+import { isStillThere, type ProcessIdentity } from '../../process-identity.ts'
+import { type AgentStatus, BackendError, type Owner, type Sighting } from '../backend.ts'
+import type { Spec } from '../spec.ts'
+import type { Cgroups } from './cgroups.ts'
+import { exists, readJson } from './files.ts'
+import { type Home, isName } from './home.ts'
+
+/** Whose it is and what it is made from. Written by whoever holds the instance's lock. */
+export type Labels = Owner & {
+  fleet: string
+  /** In the environment of everything that runs in it. */
+  mark: string
+  cgroups: Cgroups
+  spec: Pick<Spec, 'agent' | 'limits'>
+  createdAt: number
+  /** The boot of this machine on which its supervisor was started: none of its processes has seen another one. */
+  boot: string
+}
+
+/** What the supervisor has started. Written once by it, and there from the moment at which the instance is ready. */
+export type Started = { agent: ProcessIdentity | undefined; sidecar: ProcessIdentity | undefined }
+
+/** Written by the supervisor. */
+export type AgentEnd = { exitCode: number | null; signal: string | null; oomKilled?: boolean }
+
+/** Written by whoever holds the instance's lock. */
+export type Life =
+  /** `held` names a pause or a waking that was begun: its processes may be frozen until that, or another, is finished. */
+  | { is: 'awake'; incarnation: string; held?: string }
+  /** `frozen` are the agent and the sidecar, as far as they were alive: what has to be there to be thawed. */
+  | { is: 'asleep'; checkpointRef: string; frozen: ProcessIdentity[] }
+
+export type Instance = {
+  ref: string
+  folder: string
+  workspace: string
+  agentLog: string
+  supervisorLock: string
+  labels: Labels
+}
+
+/** Only a supervisor that nobody has even tried to start for this long is not coming. */
+const START_MS_MAX = 30_000
+
+/** Undefined when there is no such instance. */
+export async function findInstance(home: Home, ref: string): Promise<Instance | undefined> {
+  if (!isName(ref)) return undefined
+  return readInstance(ref, path.join(home.instances, ref))
+}
+
+export async function requireInstance(home: Home, ref: string): Promise<Instance> {
+  const instance = await findInstance(home, ref)
+  if (!instance) throw new BackendError('sandbox_expired', `There is no sandbox ${ref} on this machine`)
+  return instance
+}
+
+export async function readInstance(ref: string, folder: string): Promise<Instance | undefined> {
+  const labels = await readJson<Labels>(path.join(folder, 'instance.json'))
+  if (!labels) {
+    if (!(await exists(folder))) return undefined
+    // Between the two looks it may have been made: then the next one finds it.
+    throw new BackendError('sandbox_unreachable', `${folder} has no labels that could be read`)
+  }
+  return {
+    ref,
+    folder,
+    workspace: path.join(folder, 'workspace'),
+    agentLog: path.join(folder, 'agent.log'),
+    supervisorLock: path.join(folder, 'supervisor.lock'),
+    labels,
+  }
+}
+
+export async function readLife({ folder, ref }: Instance): Promise<Life> {
+  const life = await readJson<Life>(lifeFile(folder))
+  if (!life) throw new BackendError('sandbox_unreachable', `${ref} is being removed, or has lost its state`)
+  return life
+}
+
+export const lifeFile = (folder: string) => path.join(folder, 'life.json')
+export const startedFile = (folder: string) => path.join(folder, 'started.json')
+export const agentEndFile = (folder: string) => path.join(folder, 'agent-end.json')
+
+export async function readStarted({ folder }: Instance): Promise<Started | undefined> {
+  return readJson<Started>(startedFile(folder))
+}
+
+/** The process that looks after it, if that is still there. */
+export async function findSupervisor({ supervisorLock, labels }: Instance): Promise<ProcessIdentity | undefined> {
+  if (labels.boot !== (await bootId())) return undefined
+  const holder = await readHolder(supervisorLock)
+  return holder && (await isStillThere(holder)) ? holder : undefined
+}
+
+export async function lookAt(instance: Instance): Promise<Exclude<Sighting, { is: 'absent' }>> {
+  const life = await readLife(instance)
+  if (life.is === 'asleep') return { is: 'suspended', checkpointRef: life.checkpointRef }
+  // In this order: a supervisor that becomes ready between the two looks is not missed.
+  const supervisor = await findSupervisor(instance)
+  const started = await readStarted(instance)
+  if (started && supervisor) return { is: 'running', incarnation: life.incarnation }
+  if (started) return { is: 'lost', why: `the supervisor of ${instance.ref} is gone` }
+  if (supervisor) return { is: 'changing', why: 'its supervisor is starting' }
+  const wasTried = await exists(instance.supervisorLock)
+  if (!wasTried && Date.now() - instance.labels.createdAt < START_MS_MAX) {
+    return { is: 'changing', why: 'its supervisor is about to be started' }
+  }
+  return { is: 'lost', why: `${instance.ref} was made, but its supervisor never became ready` }
+}
+
+export async function agentStatusOf(instance: Instance): Promise<AgentStatus | 'unknown'> {
+  if (!instance.labels.spec.agent) return { is: 'none' }
+  const ended = async () => readJson<AgentEnd>(agentEndFile(instance.folder))
+  const supervisor = await findSupervisor(instance)
+  const started = await readStarted(instance)
+  const isOfThisBoot = instance.labels.boot === (await bootId())
+  const isRunning = started?.agent !== undefined && isOfThisBoot && (await isStillThere(started.agent))
+  // Looked for last: it is written after the agent has ended, and never goes away.
+  const end = await ended()
+  if (end) return { is: 'terminated', exitCode: end.exitCode, signal: end.signal, oomKilled: end.oomKilled }
+  if (isRunning) return { is: 'running' }
+  // The supervisor will tell within moments how it ended. If that is gone as well, nobody ever will.
+  if (supervisor || !started) return 'unknown'
+  return { is: 'terminated', exitCode: null, signal: null, oomKilled: undefined }
+}
+
+/** Differs after every start of the machine, where the system tells: a pid and its birth may come again. */
+export async function bootId(): Promise<string> {
+  return readFile('/proc/sys/kernel/random/boot_id', 'utf8').then(
+    (id) => id.trim(),
+    () => '',
+  )
+}

@@ -1,0 +1,97 @@
+import { BackendError, type Call, type Target, type Waking } from '../backend.ts'
+import { discardCheckpoint, requireCheckpoint, writeCheckpoint } from './checkpoints.ts'
+import { writeJson } from './files.ts'
+import { freeze, thaw } from './freeze.ts'
+import { checkpointRefOf, type Home } from './home.ts'
+import {
+  findSupervisor,
+  type Instance,
+  type Life,
+  lifeFile,
+  lookAt,
+  readLife,
+  readStarted,
+  requireInstance,
+} from './instance.ts'
+import { canLiveOn } from './processes.ts'
+import { requireRunning } from './targets.ts'
+
+/**
+ * Freezes it, writes a checkpoint of what it then has, and only then says that it sleeps.
+ *
+ * Asked twice: the second finds it asleep.
+ * Killed half-way: its processes may stay frozen, which its life says (`held`); it counts as running, so the next attempt
+ * does all of it again, and a resume thaws it.
+ * A checkpoint that cannot be written: it is thawed, and goes on as if nothing had been asked.
+ */
+export async function suspend(home: Home, target: Target, { key }: { key: string }, call: Call): Promise<void> {
+  const instance = await requireInstance(home, target.ref)
+  if ((await readLife(instance)).is === 'asleep') return
+  const incarnation = await requireRunning(instance, target)
+  await setLife(instance, { is: 'awake', incarnation, held: key })
+  try {
+    await freeze(instance, call)
+    const checkpointRef = await writeCheckpoint(home, instance, key, { takenBy: 'pause' }, call)
+    await setLife(instance, { is: 'asleep', checkpointRef, frozen: await findLivingParts(instance) })
+  } catch (error) {
+    // Whatever fails here, too, is less than what failed first, and `held` has the next attempt do it again.
+    await wake(instance, incarnation).catch(() => {})
+    await discardCheckpoint(home, checkpointRefOf(instance.ref, key)).catch(() => {})
+    throw error
+  }
+}
+
+/**
+ * Thaws it as a new incarnation, if there is anything to thaw. What it had in memory is in its frozen processes, and nowhere
+ * else: when these are gone, that is what is said.
+ *
+ * Killed half-way: it counts as awake, and the next attempt thaws it.
+ */
+export async function resume(
+  home: Home,
+  { ref, checkpointRef }: { ref: string; checkpointRef: string | undefined },
+  { key }: Waking,
+  call: Call,
+): Promise<void> {
+  const instance = await requireInstance(home, ref)
+  const life = await readLife(instance)
+  // Without one it is brought back from a pause that could not be verified: its processes and its files are all there is.
+  if (life.is === 'asleep' && checkpointRef !== undefined) await requireCheckpoint(home, checkpointRef, call)
+  await requireProcesses(instance, life)
+  if (life.is === 'awake' && life.held === undefined) return
+  // One that was only about to sleep is still the one that it was.
+  const incarnation = life.is === 'awake' ? life.incarnation : key
+  await setLife(instance, { is: 'awake', incarnation, held: key })
+  await wake(instance, incarnation)
+}
+
+async function wake(instance: Instance, incarnation: string): Promise<void> {
+  await thaw(instance)
+  await setLife(instance, { is: 'awake', incarnation })
+}
+
+async function requireProcesses(instance: Instance, life: Life): Promise<void> {
+  const sighting = await lookAt(instance)
+  if (sighting.is === 'changing')
+    throw new BackendError('sandbox_unreachable', `${instance.ref} is not ready: ${sighting.why}`)
+  const supervisor = await findSupervisor(instance)
+  const expected = life.is === 'asleep' ? life.frozen : []
+  const alive = await Promise.all(expected.map(canLiveOn))
+  if (supervisor && alive.every(Boolean)) return
+  const gone = supervisor ? expected.filter((_process, at) => !alive[at]).map(({ pid }) => pid) : 'all'
+  throw new BackendError(
+    'checkpoint_missing',
+    `The processes of ${instance.ref} are gone (${gone === 'all' ? 'with their supervisor, as after a restart of this machine' : `process ${gone.join(', ')}`}), and with them what it had in memory. Its files are still there.`,
+  )
+}
+
+async function findLivingParts(instance: Instance) {
+  const started = await readStarted(instance)
+  const parts = [started?.agent, started?.sidecar].filter((part) => part !== undefined)
+  const alive = await Promise.all(parts.map(canLiveOn))
+  return parts.filter((_part, at) => alive[at])
+}
+
+function setLife(instance: Instance, life: Life): Promise<void> {
+  return writeJson(lifeFile(instance.folder), life)
+}

@@ -1,0 +1,152 @@
+import { execFile } from 'node:child_process'
+import { readdir, readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { isStillThere, type ProcessIdentity } from '../../process-identity.ts'
+import { BackendError } from '../backend.ts'
+import { UNSTOPPABLE, within } from './calls.ts'
+import { membersIn, type Part, thawCgroup } from './cgroups.ts'
+import { findSupervisor, type Instance, readStarted } from './instance.ts'
+
+/** What a sandbox's processes are known by, also after they have left their parents, and after a worker has died. */
+export const MARK_VARIABLE = 'SANDMAN_INSTANCE'
+export const PART_VARIABLE = 'SANDMAN_PART'
+
+/** A process of a sandbox. Its supervisor is none: that is never frozen, and ended by itself. */
+export type Member = ProcessIdentity & {
+  part: Part
+  isInFreezer: boolean
+  isStopped: boolean
+  /** In the middle of a vfork, whose child was stopped first: it cannot stop by itself, nor do anything else. */
+  isWaitingForStopped: boolean
+}
+
+type Seen = ProcessIdentity & { parent: number; group: number; state: string }
+
+const END_MS_MAX = 10_000
+const KILL_BIT = 1n << 8n
+const run = promisify(execFile)
+
+/** By cgroup, by the mark in their environment, and by descent. */
+export async function findMembers(instance: Instance): Promise<Member[]> {
+  const { mark, cgroups } = instance.labels
+  const supervisor = await findSupervisor(instance)
+  const [inFreezer, inMemory] = await Promise.all(
+    [cgroups.freezer, cgroups.memory].map(async (base) => (base ? membersIn(base) : new Map<number, Part>())),
+  )
+  const seen = (await listProcesses()).filter(({ state }) => !'ZX'.includes(state))
+  const parts = new Map<number, Part>()
+  const groups = await knownGroups(instance, supervisor)
+  const marks = await Promise.all(seen.map(({ pid }) => markedPart(pid, mark)))
+  for (const [at, { pid, group }] of seen.entries()) {
+    const part = marks[at] ?? inFreezer?.get(pid) ?? inMemory?.get(pid) ?? groups.get(group)
+    if (part) parts.set(pid, part)
+  }
+  addDescendants(seen, parts, supervisor)
+  const members = seen.filter(({ pid }) => parts.has(pid) && pid !== supervisor?.pid && pid !== process.pid)
+  const isStopped = ({ state }: Seen) => 'Tt'.includes(state)
+  const parentsOfStopped = new Set(members.filter(isStopped).map(({ parent }) => parent))
+  return members.map((member) => ({
+    pid: member.pid,
+    born: member.born,
+    part: parts.get(member.pid) as Part,
+    isInFreezer: inFreezer?.has(member.pid) ?? false,
+    isStopped: isStopped(member),
+    isWaitingForStopped: member.state === 'D' && parentsOfStopped.has(member.pid),
+  }))
+}
+
+function addDescendants(seen: Seen[], parts: Map<number, Part>, supervisor: ProcessIdentity | undefined): void {
+  for (let found = true; found; ) {
+    found = false
+    for (const { pid, parent } of seen) {
+      const part = parts.get(parent) ?? (parent === supervisor?.pid ? 'agent' : undefined)
+      if (!part || parts.has(pid)) continue
+      parts.set(pid, part)
+      found = true
+    }
+  }
+}
+
+/**
+ * The environment that a process was started with. One that we may not read belongs to another user, or is of the system.
+ */
+async function markedPart(pid: number, mark: string): Promise<Part | undefined> {
+  if (process.platform !== 'linux') return undefined
+  const environment = (await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')).split('\0')
+  if (!environment.includes(`${MARK_VARIABLE}=${mark}`)) return undefined
+  return environment.find((entry) => entry.startsWith(`${PART_VARIABLE}=`))?.slice(PART_VARIABLE.length + 1) as Part
+}
+
+/** Where environments cannot be read, the groups of the agent and the sidecar, as long as somebody vouches for them. */
+async function knownGroups(instance: Instance, supervisor: ProcessIdentity | undefined): Promise<Map<number, Part>> {
+  const started = process.platform === 'linux' || !supervisor ? undefined : await readStarted(instance)
+  const groups = new Map<number, Part>()
+  if (started?.agent) groups.set(started.agent.pid, 'agent')
+  if (started?.sidecar) groups.set(started.sidecar.pid, 'sidecar')
+  return groups
+}
+
+async function listProcesses(): Promise<Seen[]> {
+  if (process.platform !== 'linux') {
+    const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid=,pgid=,stat='])
+    return stdout.split('\n').flatMap((line) => {
+      const [pid, parent, group, state] = line.trim().split(/\s+/)
+      return state
+        ? [{ pid: Number(pid), born: '', parent: Number(parent), group: Number(group), state: state.slice(0, 1) }]
+        : []
+    })
+  }
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const seen = await Promise.all(
+    pids.map(async (pid): Promise<Seen[]> => {
+      const line = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
+      // After the program's name, which may contain anything: state, parent, group, …, and eighteen further on the birth.
+      const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
+      const [state, parent, group] = fields
+      if (!state || fields[19] === undefined) return []
+      return [{ pid: Number(pid), born: fields[19], parent: Number(parent), group: Number(group), state }]
+    }),
+  )
+  return seen.flat()
+}
+
+/** Kills until none is left. What starts others faster than it is found is found again. */
+export async function endMembers(instance: Instance, isMeant: (member: Member) => boolean): Promise<void> {
+  let left: Member[] = []
+  const areGone = await within(END_MS_MAX, UNSTOPPABLE, async () => {
+    left = (await findMembers(instance)).filter(isMeant)
+    for (const { pid } of left) kill(pid, 'SIGKILL')
+    return left.length === 0
+  })
+  if (areGone) return
+  const pids = left.map(({ pid }) => pid).join(', ')
+  throw new BackendError('sandbox_unreachable', `Processes of ${instance.ref} do not end: ${pids}`)
+}
+
+/** Everything of it, and its supervisor first, which would otherwise record an end that nobody asked about. */
+export async function endEverything(instance: Instance): Promise<void> {
+  const supervisor = await findSupervisor(instance)
+  if (supervisor) kill(supervisor.pid, 'SIGKILL')
+  const { freezer } = instance.labels.cgroups
+  if (freezer) await thawCgroup(freezer) // what is frozen there does not even die
+  await endMembers(instance, () => true)
+  const isGone = await within(END_MS_MAX, UNSTOPPABLE, async () => !(supervisor && (await isStillThere(supervisor))))
+  if (!isGone) throw new BackendError('sandbox_unreachable', `The supervisor of ${instance.ref} does not end`)
+}
+
+/** There, and not only until it is thawed: a kill waits for a process that is frozen by a cgroup of version 1. */
+export async function canLiveOn(identity: ProcessIdentity): Promise<boolean> {
+  if (!(await isStillThere(identity))) return false
+  const status = await readFile(`/proc/${identity.pid}/status`, 'latin1').catch(() => '')
+  const pending = [...status.matchAll(/^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$/gm)]
+  return pending.every(([, signals]) => (BigInt(`0x${signals}`) & KILL_BIT) === 0n)
+}
+
+/** One that has ended meanwhile needs no signal. */
+export function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
