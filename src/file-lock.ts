@@ -27,7 +27,7 @@ export async function lockFile(file: string): Promise<FileLock | number> {
 }
 
 /** Creates the file with its content in one step, or returns false when it exists: nobody ever reads half a lock. */
-async function createWhole(file: string, content: string): Promise<boolean> {
+export async function createWhole(file: string, content: string): Promise<boolean> {
   const draft = `${file}.${randomUUID()}`
   await writeFile(draft, content, { mode: 0o600 })
   try {

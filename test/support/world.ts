@@ -1,7 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect } from 'vitest'
+import { removeCgroups } from '../../src/backends/local/cgroups.ts'
+import { makeHome } from '../../src/backends/local/home.ts'
+import { findInstance } from '../../src/backends/local/instance.ts'
+import { endEverything } from '../../src/backends/local/processes.ts'
 import { findViolations } from '../../src/db/invariants.ts'
 import { type DbHandle, openDb } from '../../src/db/pool.ts'
 import type { OperationRow } from '../../src/db/schema.ts'
@@ -119,8 +123,20 @@ export async function createWorld(kind: StoreKind) {
       await handle.close()
       await provider.stop()
       await home.drop()
+      await endLocalSandboxes(path.join(dataFolder, 'sandboxes'), home.fleet)
       await rm(dataFolder, { recursive: true, force: true })
     },
+  }
+}
+
+/** Whatever a test has left running on this machine. */
+async function endLocalSandboxes(folder: string, fleet: string): Promise<void> {
+  const home = await makeHome(folder, fleet)
+  for (const ref of await readdir(home.instances)) {
+    const instance = await findInstance(home, ref).catch(() => undefined)
+    if (!instance) continue
+    await endEverything(instance)
+    await removeCgroups(instance.labels.cgroups)
   }
 }
 

@@ -49,7 +49,10 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
 
     find: (sandboxId, call) => looking('find sandboxes', call, (at) => findOwned(at, sandboxId)),
     create: async (wanted, call) =>
-      changing('make a sandbox', refOf(wanted), call, (at) => createInstance(at, wanted, { cgroups }, call)),
+      answer('make a sandbox', call, async () => {
+        const at = await home()
+        return withLock(at, refOf(at, wanted), call, () => createInstance(at, wanted, { cgroups }, call))
+      }),
     adopt: (ref, owner, call) => changing('label a sandbox', ref, call, (at) => label(at, ref, owner)),
     look: (ref, call) =>
       looking('look at a sandbox', call, async (at) => {

@@ -3,7 +3,7 @@ import { chmod, lstat, mkdir, readFile, rename, symlink } from 'node:fs/promises
 import path from 'node:path'
 import { BackendError, type Call, type CheckpointCondition } from '../backend.ts'
 import { exists, isMissing, joinBytes, removeTree, syncFolder, writeDurably } from './files.ts'
-import { checkpointRefOf, type Home, isName, leftoversOf, mustBeName } from './home.ts'
+import { checkpointRefOf, type Home, isOurs, leftoversOf, mustBeName } from './home.ts'
 import type { Instance } from './instance.ts'
 import { copyFile, type Entry, forEach, hashFile, openFile, orVanished, walk } from './tree.ts'
 
@@ -151,12 +151,12 @@ async function present<T>(entry: Entry, looking: Promise<T>): Promise<T> {
 }
 
 export async function hasCheckpoint(home: Home, ref: string): Promise<boolean> {
-  return isName(ref) && (await exists(path.join(home.checkpoints, ref)))
+  return isOurs(home, ref) && (await exists(path.join(home.checkpoints, ref)))
 }
 
 /** Gone in one step, and then removed, together with what others have left half made or half removed. */
 export async function discardCheckpoint(home: Home, ref: string): Promise<void> {
-  if (!isName(ref)) return
+  if (!isOurs(home, ref)) return
   if (await exists(path.join(home.checkpoints, ref))) {
     await rename(path.join(home.checkpoints, ref), path.join(home.checkpoints, `.discarding-${ref}~${randomUUID()}`))
     await syncFolder(home.checkpoints)

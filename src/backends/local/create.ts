@@ -15,7 +15,7 @@ import { ensureStarted } from './start.ts'
  * Killed half-way: there is no instance, or a labelled one without a supervisor, which the next attempt starts.
  */
 export async function createInstance(home: Home, wanted: Wanted, options: { cgroups: boolean }, call: Call) {
-  const ref = refOf(wanted)
+  const ref = refOf(home, wanted)
   if (!(await findInstance(home, ref))) await makeFolder(home, ref, wanted, options, call)
   const instance = await findInstance(home, ref)
   if (instance) await ensureStarted(instance, call)

@@ -4,7 +4,7 @@ import path from 'node:path'
 import type { Target } from '../backend.ts'
 import { removeCgroups } from './cgroups.ts'
 import { exists, removeTree, syncFolder } from './files.ts'
-import { type Home, isName, leftoversOf } from './home.ts'
+import { type Home, isOurs, leftoversOf } from './home.ts'
 import { findInstance, readInstance } from './instance.ts'
 import { endEverything } from './processes.ts'
 import { requireEndable } from './targets.ts'
@@ -15,7 +15,7 @@ import { requireEndable } from './targets.ts'
  * Killed half-way: it is still there, and ended again; or it is out of sight, and the remains are found by their name.
  */
 export async function endInstance(home: Home, target: Target): Promise<void> {
-  if (!isName(target.ref)) return
+  if (!isOurs(home, target.ref)) return
   const instance = await findInstance(home, target.ref)
   if (instance) {
     await requireEndable(instance, target)

@@ -1,20 +1,29 @@
-import { mkdir, readdir } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { lockFile } from '../../file-lock.ts'
+import { createWhole, lockFile } from '../../file-lock.ts'
 import { BackendError, type Call, type Owner } from '../backend.ts'
 import { wait } from './calls.ts'
 
 /** Where everything of one fleet is. What is not below it cannot be reached, so no other fleet's can. */
-export type Home = { fleet: string; instances: string; checkpoints: string; locks: string }
+export type Home = {
+  fleet: string
+  /** Part of every name that it gives, so that it never says of another machine's sandbox that there is no such thing. */
+  id: string
+  instances: string
+  checkpoints: string
+  locks: string
+}
 
 /** One name in a folder, and none that is hidden: those are drafts, and what is being removed. */
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}$/
+const HOME_ID = /^[0-9a-f]{8}$/
 const LOCK_POLL_MS = 15
 
 export async function makeHome(folder: string, fleet: string): Promise<Home> {
   if (!isName(fleet)) throw new BackendError('spec_invalid', `${JSON.stringify(fleet)} cannot be the name of a fleet`)
   const at = path.resolve(folder, fleet)
-  const home: Home = {
+  const home = {
     fleet,
     instances: path.join(at, 'instances'),
     checkpoints: path.join(at, 'checkpoints'),
@@ -23,7 +32,18 @@ export async function makeHome(folder: string, fleet: string): Promise<Home> {
   for (const part of [home.instances, home.checkpoints, home.locks]) {
     await mkdir(part, { recursive: true, mode: 0o700 })
   }
-  return home
+  return { ...home, id: await identify(path.join(at, 'home')) }
+}
+
+/** Given once, by whoever comes first. */
+async function identify(file: string): Promise<string> {
+  const given = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
+  if (given !== undefined) return given
+  await createWhole(file, randomBytes(4).toString('hex'))
+  return readFile(file, 'utf8')
 }
 
 /** A ref of another shape was not given by this backend, so there is nothing that it names. */
@@ -31,9 +51,20 @@ export function isName(text: string): boolean {
   return NAME.test(text)
 }
 
+/** Whether there can be something of this name here. What another home has named is somewhere, and nobody here can see it. */
+export function isOurs({ id }: Home, ref: string): boolean {
+  if (!isName(ref)) return false
+  const [home] = ref.split('.')
+  if (home === id || !HOME_ID.test(home ?? '')) return home === id
+  throw new BackendError(
+    'sandbox_unreachable',
+    `${ref} is on another machine, or in another folder, than this worker's (${id}): run a worker there, with the same SANDMAN_DATA.`,
+  )
+}
+
 /** The same for the same life, so that an instance is made once however often it is asked for. */
-export function refOf({ sandboxId, life }: Owner): string {
-  return mustBeName(`${sandboxId}.${life}`)
+export function refOf({ id }: Home, { sandboxId, life }: Owner): string {
+  return mustBeName(`${id}.${sandboxId}.${life}`)
 }
 
 export function checkpointRefOf(ref: string, key: string): string {
@@ -47,7 +78,7 @@ export function mustBeName(text: string): string {
 
 /** One at a time changes an instance, in this process and in others. A killed worker's lock is taken over. */
 export async function withLock<T>(home: Home, ref: string, call: Call, work: () => Promise<T>): Promise<T> {
-  if (!isName(ref)) return work() // which will find nothing of that name
+  if (!isOurs(home, ref)) return work() // which will find nothing of that name
   for (;;) {
     const lock = await lockFile(path.join(home.locks, ref))
     if (typeof lock === 'number') {

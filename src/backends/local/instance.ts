@@ -6,7 +6,7 @@ import { type AgentStatus, BackendError, type Owner, type Sighting } from '../ba
 import type { Spec } from '../spec.ts'
 import type { Cgroups } from './cgroups.ts'
 import { exists, readJson } from './files.ts'
-import { type Home, isName } from './home.ts'
+import { type Home, isOurs } from './home.ts'
 
 /** Whose it is and what it is made from. Written by whoever holds the instance's lock. */
 export type Labels = Owner & {
@@ -47,7 +47,7 @@ const START_MS_MAX = 30_000
 
 /** Undefined when there is no such instance. */
 export async function findInstance(home: Home, ref: string): Promise<Instance | undefined> {
-  if (!isName(ref)) return undefined
+  if (!isOurs(home, ref)) return undefined
   return readInstance(ref, path.join(home.instances, ref))
 }
 

@@ -36,7 +36,8 @@ async function startSupervisor({ folder }: Instance): Promise<() => boolean> {
     const program = path.join(import.meta.dirname, `supervisor${path.extname(import.meta.filename)}`)
     const child = spawn(process.execPath, [program, folder], {
       cwd: '/',
-      env: CLEAN_ENVIRONMENT,
+      // From sources, taking off the types costs a process 12 MB for as long as it lives, unless it was done before.
+      env: { ...CLEAN_ENVIRONMENT, NODE_COMPILE_CACHE: path.join(folder, '../../cache') },
       detached: true,
       stdio: ['ignore', log.fd, log.fd],
     })

@@ -6,6 +6,7 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { openSync, writeSync } from 'node:fs'
+import { flushCompileCache } from 'node:module'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { lockFile } from '../../file-lock.ts'
@@ -39,6 +40,7 @@ async function supervise(instance: Instance | undefined): Promise<void> {
   // A predecessor that died before it was ready may have started an agent that nobody knows of.
   await endMembers(instance, () => true)
   await writeJson(startedFile(folder), await startParts(instance))
+  flushCompileCache() // Node does so at the end of a process, and this one may never end
 }
 
 /** Stays, also when nothing runs any more; but whoever removes the folder by hand has removed the sandbox. */

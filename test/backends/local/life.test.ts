@@ -275,11 +275,26 @@ test('another fleet sees and touches nothing', async () => {
   const target = await create()
   const other = openLocalBackend({ folder, fleet: 'other' })
   expect(await other.find(SANDBOX, CALL)).toEqual([])
-  for (const ref of [REF, `../../test/instances/${REF}`]) {
-    expect(await other.look(ref, CALL)).toEqual({ is: 'absent' })
-    await other.end({ ref, incarnation: target.incarnation }, CALL)
-    await expect(other.run({ ...target, ref }, 'true', CALL)).rejects.toMatchObject({ type: 'sandbox_expired' })
-  }
+  const outside = `../../test/instances/${REF}`
+  expect(await other.look(outside, CALL)).toEqual({ is: 'absent' })
+  await other.end({ ref: outside, incarnation: target.incarnation }, CALL)
+  await expect(other.run({ ...target, ref: outside }, 'true', CALL)).rejects.toMatchObject({ type: 'sandbox_expired' })
+  expect((await backend.look(REF, CALL)).is).toBe('running')
+})
+
+test('a sandbox of another machine, or of another folder, is not said to be gone: nobody here can know', async () => {
+  const { backend, create } = await setup()
+  const target = await create()
+  const elsewhere = (await setup({ homeId: 'decaf000' })).backend
+  const unknown = { type: 'sandbox_unreachable', message: expect.stringContaining('another machine') }
+  await expect(elsewhere.look(REF, CALL)).rejects.toMatchObject(unknown)
+  await expect(elsewhere.end(target, CALL)).rejects.toMatchObject(unknown)
+  const { pausing } = elsewhere
+  if (pausing === 'none') return expect.unreachable()
+  await expect(
+    pausing.resume({ ref: REF, checkpointRef: undefined }, { key: 'op', ttlMs: 1 }, CALL),
+  ).rejects.toMatchObject(unknown)
+  await expect(pausing.verify(`${REF}.op_1`, CALL)).rejects.toMatchObject(unknown)
   expect((await backend.look(REF, CALL)).is).toBe('running')
 })
 

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, onTestFinished } from 'vitest'
@@ -12,7 +12,8 @@ import type { Spec } from '../../../src/backends/spec.ts'
 export const CALL: Call = { signal: new AbortController().signal }
 export const SANDBOX = `sbx_${'a'.repeat(26)}`
 export const FIRST_LIFE = `op_${'1'.repeat(26)}`
-export const REF = `${SANDBOX}.${FIRST_LIFE}`
+export const HOME_ID = 'c0ffee00'
+export const REF = `${HOME_ID}.${SANDBOX}.${FIRST_LIFE}`
 
 /** Counts, line by line, and says first which process it is. */
 export const COUNTING = ['sh', '-c', 'echo $$; i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done']
@@ -36,12 +37,14 @@ export type Bench = {
 }
 
 /** A backend in a folder of its own. Whatever was started in it, by whomever, has ended when the test is over. */
-export async function setup({ cgroups = true }: { cgroups?: boolean } = {}): Promise<Bench> {
+export async function setup({ cgroups = true, homeId = HOME_ID } = {}): Promise<Bench> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-local-'))
   onTestFinished(async () => {
     for (const fleet of await readdir(folder)) await cleanUp(path.join(folder, fleet, 'instances'))
     await rm(folder, { recursive: true, force: true })
   })
+  await mkdir(path.join(folder, 'test'))
+  await writeFile(path.join(folder, 'test', 'home'), homeId)
   const backend = openLocalBackend({ folder, fleet: 'test', cgroups })
   const running = async (ref: string) => {
     const sighting = await backend.look(ref, CALL)

@@ -3,7 +3,7 @@ import { lstat, readdir, readFile, readlink, rm, truncate, writeFile } from 'nod
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import type { Snapshots } from '../../../src/backends/backend.ts'
-import { type Bench, CALL, COUNTING, IDLING, REF, SANDBOX, setup } from './setup.ts'
+import { type Bench, CALL, COUNTING, HOME_ID, IDLING, REF, SANDBOX, setup } from './setup.ts'
 
 const SECOND_LIFE = `op_${'2'.repeat(26)}`
 const snapshotsOf = ({ backend }: Bench) => backend.snapshots as Snapshots
@@ -27,7 +27,7 @@ test('a sandbox begins as a snapshot of another, with everything a folder can ho
   expect(JSON.parse(await readFile(manifest, 'utf8'))).toMatchObject({ name: 'mine', skipped: ['pipe'] })
 
   await bench.create(IDLING, { life: SECOND_LIFE, checkpointRef })
-  const { workspace } = await bench.instance(`${SANDBOX}.${SECOND_LIFE}`)
+  const { workspace } = await bench.instance(`${HOME_ID}.${SANDBOX}.${SECOND_LIFE}`)
   const mode = async (file: string) => ((await lstat(path.join(workspace, file))).mode & 0o777).toString(8)
   expect(await readFile(path.join(workspace, 'full/link'), 'latin1')).toBe('a\0b')
   expect(await readlink(path.join(workspace, 'dead'))).toBe('/nowhere')
@@ -101,7 +101,7 @@ test('a name from elsewhere is no checkpoint', async () => {
     expect(await snapshotsOf(bench).verify(ref, CALL)).toMatchObject({ is: 'missing' })
     await snapshotsOf(bench).discard(ref, CALL)
   }
-  expect((await readdir(path.join(bench.folder, 'test'))).sort()).toEqual(['checkpoints', 'instances', 'locks'])
+  expect((await readdir(path.join(bench.folder, 'test'))).sort()).toEqual(['checkpoints', 'home', 'instances', 'locks'])
 })
 
 async function changeManifest(at: string): Promise<void> {

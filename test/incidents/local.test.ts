@@ -1,0 +1,210 @@
+import { once } from 'node:events'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import net from 'node:net'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { openLocalBackend } from '../../src/backends/local/backend.ts'
+import { makeHome } from '../../src/backends/local/home.ts'
+import { findInstance } from '../../src/backends/local/instance.ts'
+import { endEverything } from '../../src/backends/local/processes.ts'
+import type { Sandbox } from '../../src/index.ts'
+import { forkWorker } from '../support/crash.ts'
+import { describeIncident } from '../support/incident.ts'
+import type { World } from '../support/world.ts'
+
+/** The incidents that can be shown with real processes, on the local backend. */
+
+const CALL = { signal: new AbortController().signal }
+const COUNTING = { command: ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.01; done'] }
+const LOCAL = { backend: 'local', agent: COUNTING }
+
+const folderOf = ({ dataFolder, place }: World) => path.join(dataFolder, 'sandboxes', place.fleet)
+const backendOf = ({ dataFolder, place }: World) =>
+  openLocalBackend({ folder: path.join(dataFolder, 'sandboxes'), fleet: place.fleet })
+const lookAt = async (world: World, { providerRef }: Sandbox) => backendOf(world).look(providerRef as string, CALL)
+const countOf = async (world: World, { providerRef }: Sandbox) =>
+  Number(await readFile(path.join(folderOf(world), 'instances', providerRef as string, 'workspace', 'count'), 'utf8'))
+
+/** As a reboot does: nothing that ran is left, and all files are. */
+async function loseProcesses(world: World, { providerRef }: Sandbox): Promise<void> {
+  const home = await makeHome(path.join(world.dataFolder, 'sandboxes'), world.place.fleet)
+  const instance = await findInstance(home, providerRef as string)
+  if (instance) await endEverything(instance)
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as net.AddressInfo
+  server.close()
+  return port
+}
+
+describeIncident('A, on real processes', (world) => {
+  test('a sandbox that is suspended twice has a checkpoint of its own each time, and goes on where it was', async () => {
+    const { fleet } = world()
+    const sandbox = await world().suspended(LOCAL)
+    const first = await countOf(world(), sandbox)
+    await fleet.resume(sandbox.id, { wait: '30s' })
+    await expect.poll(() => countOf(world(), sandbox)).toBeGreaterThan(first)
+    const again = await fleet.pause(sandbox.id, { wait: '30s' })
+    expect(again.operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+    expect(again.sandbox.checkpoint?.id).not.toBe(sandbox.checkpoint?.id)
+    expect(await lookAt(world(), again.sandbox)).toEqual({
+      is: 'suspended',
+      checkpointRef: again.sandbox.checkpoint?.providerRef,
+    })
+    // What it was woken from the first time is not kept for ever.
+    const kept = await readdir(path.join(folderOf(world()), 'checkpoints'))
+    expect(kept.filter((name) => name.includes(sandbox.id))).toEqual([again.sandbox.checkpoint?.providerRef])
+  })
+
+  test.each([
+    ['checkpoint_missing', (folder: string) => rm(folder, { recursive: true })],
+    ['checkpoint_corrupt', (folder: string) => writeFile(path.join(folder, 'workspace', 'count'), 'something else')],
+  ] as const)('%s is said of which checkpoint, and the sandbox is gone', async (errorType, damage) => {
+    const { fleet } = world()
+    const { id, checkpoint } = await world().suspended(LOCAL)
+    await damage(path.join(folderOf(world()), 'checkpoints', checkpoint?.providerRef as string))
+    const { operation, sandbox } = await fleet.resume(id, { wait: '30s' })
+    expect(operation).toMatchObject({
+      status: 'failed',
+      error: { errorType, checkpointId: checkpoint?.id, retryable: false },
+    })
+    expect(sandbox).toMatchObject({ state: 'gone', goneReason: errorType })
+    await fleet.destroy(id, { wait: '30s' })
+  })
+})
+
+describeIncident('B, on real processes', (world) => {
+  test('when its frozen processes are gone, a resume says so; it wakes as a fresh one when the caller allows it', async () => {
+    const { fleet } = world()
+    const honest = await world().suspended(LOCAL)
+    const replaced = await world().suspended({ ...LOCAL, agentThreadId: 'thread-1' })
+    await loseProcesses(world(), honest)
+    await loseProcesses(world(), replaced)
+
+    const told = await fleet.resume(honest.id, { wait: '30s' })
+    expect(told.operation).toMatchObject({
+      status: 'failed',
+      error: { errorType: 'checkpoint_missing', retryable: false },
+    })
+    expect(told.operation.error?.message).toMatch(/processes of .* are gone/)
+    expect(told.sandbox.state).toBe('gone')
+
+    const { operation, sandbox } = await fleet.resume(replaced.id, { ifLost: 'respawn', wait: '30s' })
+    expect(operation).toMatchObject({ status: 'succeeded', outcome: 'respawned' })
+    expect(sandbox).toMatchObject({ id: replaced.id, state: 'running', agentThreadId: null })
+    expect(await backendOf(world()).find(replaced.id, CALL)).toEqual([{ ref: sandbox.providerRef, life: operation.id }])
+    await fleet.destroy(replaced.id, { wait: '30s' })
+  })
+})
+
+describeIncident('D, on real processes', (world) => {
+  test('a resume ends the old dev server, starts a new one, and returns a preview that answers', async () => {
+    const { fleet } = world()
+    const previewPort = await freePort()
+    const server = `require('http').createServer((_, r) => r.end(String(process.pid))).listen(${previewPort}, '127.0.0.1')`
+    const wake = { commands: [`node -e "${server}" &`], previewPort }
+    const before = await world().running({ ...LOCAL, wake })
+    const pid = await (await fetch(before.previewUrl as string)).text()
+    await fleet.pause(before.id, { wait: '30s' })
+    const { operation, sandbox } = await fleet.resume(before.id, { wait: '30s' })
+    expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+    const freshPid = await (await fetch(sandbox.previewUrl as string)).text()
+    expect(freshPid).toMatch(/^\d+$/)
+    expect(freshPid).not.toBe(pid)
+    await fleet.destroy(before.id, { wait: '30s' })
+  })
+})
+
+describeIncident('E, on real processes', (world) => {
+  test('fifty who ask for a pause at once get one; a kill then finds nothing to free, and a destroy leaves nothing', async () => {
+    const { fleet } = world()
+    const { id } = await world().running(LOCAL)
+    const answers = await Promise.all(Array.from({ length: 50 }, () => fleet.pause(id, { wait: '30s' })))
+    expect(new Set(answers.map(({ operation, sandbox }) => `${operation.status} ${sandbox.checkpoint?.id}`)).size).toBe(
+      1,
+    )
+    const killed = await fleet.kill(id, { wait: '30s' })
+    expect(killed.operation).toMatchObject({ status: 'succeeded', outcome: 'already_done' })
+    expect((await lookAt(world(), killed.sandbox)).is).toBe('suspended')
+    const destroyed = await fleet.destroy(id, { wait: '30s' })
+    expect(destroyed.sandbox).toMatchObject({ state: 'gone', goneReason: 'destroyed' })
+    expect(await lookAt(world(), destroyed.sandbox)).toEqual({ is: 'absent' })
+    const kept = await readdir(path.join(folderOf(world()), 'checkpoints'))
+    expect(kept.filter((name) => name.includes(id))).toEqual([])
+  })
+})
+
+describeIncident('F and H, on real processes', (world) => {
+  test('a pause that was performed before its worker could tell is only verified, and nothing is done again', async () => {
+    const { fleet } = world()
+    const { id, providerRef, incarnation } = await world().running(LOCAL)
+    const { pausing } = backendOf(world())
+    if (pausing === 'none') return expect.unreachable()
+    await pausing.suspend({ ref: providerRef as string, incarnation }, { key: 'somebody-else' }, CALL)
+    const { operation, sandbox } = await fleet.pause(id, { wait: '30s' })
+    expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done', attempt: 1 })
+    expect(sandbox.checkpoint).toMatchObject({ status: 'ready', providerRef: `${providerRef}.somebody-else` })
+    expect(sandbox.checkpoint?.sizeBytes).toBeGreaterThan(0)
+    await fleet.destroy(id, { wait: '30s' })
+  })
+})
+
+describeIncident('O, P and W, on real processes', (world) => {
+  test('sandboxes outlive every worker, and the next one finds them', async () => {
+    const { fleet } = world()
+    const sandbox = await world().running(LOCAL)
+    await world().workers.at(-1)?.stop()
+    const dying = await forkWorker(world())
+    const made = await fleet.spawn({ ...LOCAL, wait: '30s' })
+    dying.child.kill('SIGKILL')
+    await dying.exited
+    for (const each of [sandbox, made.sandbox]) {
+      const before = await countOf(world(), each)
+      await expect.poll(() => countOf(world(), each)).toBeGreaterThan(before)
+    }
+    await world().startWorker()
+    for (const { id } of [sandbox, made.sandbox]) {
+      expect((await fleet.pause(id, { wait: '30s' })).sandbox.state).toBe('suspended')
+      expect((await fleet.resume(id, { wait: '30s' })).sandbox.state).toBe('running')
+      expect((await fleet.destroy(id, { wait: '30s' })).sandbox.state).toBe('gone')
+      expect(await backendOf(world()).find(id, CALL)).toEqual([])
+    }
+  })
+})
+
+describeIncident('Q, on real processes', (world) => {
+  test('an end that was meant for the incarnation before the resume does nothing', async () => {
+    const { fleet } = world()
+    const { id, providerRef, incarnation } = await world().running(LOCAL)
+    await fleet.pause(id, { wait: '30s' })
+    const { sandbox } = await fleet.resume(id, { wait: '30s' })
+    expect(sandbox.incarnation).not.toBe(incarnation)
+    const late = backendOf(world()).end({ ref: providerRef as string, incarnation }, CALL)
+    await expect(late).rejects.toMatchObject({ type: 'overtaken' })
+    expect(await lookAt(world(), sandbox)).toEqual({ is: 'running', incarnation: sandbox.incarnation })
+    await fleet.destroy(id, { wait: '30s' })
+  })
+})
+
+describeIncident('snapshots, on real processes', (world) => {
+  test('a sandbox can be spawned from a snapshot of another, and from no other fleet’s or lost one', async () => {
+    const { fleet } = world()
+    const { id } = await world().running({ backend: 'local', wake: { commands: ['echo hello > greeting'] } })
+    const { operation } = await fleet.snapshot(id, { name: 'with-greeting', wait: '30s' })
+    expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+    const from = operation.checkpointId as string
+    const copy = await world().running({ backend: 'local', from })
+    const workspace = path.join(folderOf(world()), 'instances', copy.providerRef as string, 'workspace')
+    expect(await readFile(path.join(workspace, 'greeting'), 'utf8')).toBe('hello\n')
+
+    await fleet.destroy(id, { wait: '30s' })
+    const lost = await fleet.spawn({ backend: 'local', from, wait: '30s' })
+    expect(lost.operation).toMatchObject({ status: 'failed', error: { errorType: 'checkpoint_missing' } })
+    expect(lost.operation.error?.message).toContain('it is deleted')
+    expect(lost.sandbox).toMatchObject({ state: 'gone', goneReason: 'spawn_failed' })
+    await fleet.destroy(copy.id, { wait: '30s' })
+  })
+})
