@@ -4,13 +4,10 @@ import net from 'node:net'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { openLocalBackend } from '../../src/backends/local/backend.ts'
-import { makeHome } from '../../src/backends/local/home.ts'
-import { findInstance } from '../../src/backends/local/instance.ts'
-import { endEverything } from '../../src/backends/local/processes.ts'
 import type { Sandbox } from '../../src/index.ts'
 import { forkWorker } from '../support/crash.ts'
 import { describeIncident } from '../support/incident.ts'
-import type { World } from '../support/world.ts'
+import { loseProcesses, type World } from '../support/world.ts'
 
 /** The incidents that can be shown with real processes, on the local backend. */
 
@@ -24,13 +21,6 @@ const backendOf = ({ dataFolder, place }: World) =>
 const lookAt = async (world: World, { providerRef }: Sandbox) => backendOf(world).look(providerRef as string, CALL)
 const countOf = async (world: World, { providerRef }: Sandbox) =>
   Number(await readFile(path.join(folderOf(world), 'instances', providerRef as string, 'workspace', 'count'), 'utf8'))
-
-/** As a reboot does: nothing that ran is left, and all files are. */
-async function loseProcesses(world: World, { providerRef }: Sandbox): Promise<void> {
-  const home = await makeHome(path.join(world.dataFolder, 'sandboxes'), world.place.fleet)
-  const instance = await findInstance(home, providerRef as string)
-  if (instance) await endEverything(instance)
-}
 
 async function freePort(): Promise<number> {
   const server = net.createServer().listen(0, '127.0.0.1')

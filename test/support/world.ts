@@ -129,6 +129,13 @@ export async function createWorld(kind: StoreKind) {
   }
 }
 
+/** As a reboot does: nothing that ran in it is left, and all files are. */
+export async function loseProcesses({ dataFolder, place }: World, { providerRef }: Sandbox): Promise<void> {
+  const home = await makeHome(path.join(dataFolder, 'sandboxes'), place.fleet)
+  const instance = await findInstance(home, providerRef as string)
+  if (instance) await endEverything(instance)
+}
+
 /** Whatever a test has left running on this machine. */
 async function endLocalSandboxes(folder: string, fleet: string): Promise<void> {
   const home = await makeHome(folder, fleet)
