@@ -1,0 +1,47 @@
+import { ERRORS } from '../errors.ts'
+import { FAILURES } from '../sandbox/failures.ts'
+
+/** `docs/errors.md`, printed from the tables that the code switches on. */
+export function errorsPage(): string {
+  const yes = (is: boolean) => (is ? 'yes' : 'no')
+  const failures = Object.entries(FAILURES).map(
+    ([type, { means, sandbox, again, retryable, app }]) =>
+      `| \`${type}\` | ${means} | ${sandbox} | ${yes(again)} | ${yes(retryable)} | ${app} |`,
+  )
+  const errors = Object.entries(ERRORS).map(([code, means]) => `| \`${code}\` | ${means} |`)
+  return `# Errors
+
+Printed from \`src/sandbox/failures.ts\` and \`src/errors.ts\`; a test fails when this page is stale.
+
+## How an operation ends
+
+An operation that failed or was refused says why, as a word to switch on (\`operation.error.errorType\` in the library,
+\`error_type\` on the wire) and as a sentence for people. It is a value, and never thrown.
+
+| error type | means | the sandbox is then | the worker tries again | retryable | the app should |
+| --- | --- | --- | --- | --- | --- |
+${failures.join('\n')}
+
+**Tried again** by the worker means: as often as the queue says (\`src/queues\`), with a pause in between. **Retryable** means
+that the app may ask for the same again later. What is said of the sandbox is what usually follows; after the last attempt the
+provider is looked at once more, and what it shows is what is written down. A pause that failed although the sandbox sleeps is
+a pause that worked.
+
+**When nobody can say**, because the provider does not answer and something may have been changed there, a pause, a spawn, a
+kill and a destroy stay open, in flight, and are looked at once a minute until somebody can. \`operation.lastError\` says what
+is in the way. A resume does not wait for that: the sandbox is suspended, which claims nothing but that there is a checkpoint,
+and the next resume looks first. A snapshot changes nothing about where its sandbox is.
+
+**A resume that wakes a sandbox only half** (a probe, a wake command or the preview fails, twice) puts it back to sleep, so that
+a retry is a new try and nothing runs that nobody uses. \`skipHooks\` wakes it without commands and preview, to mend them.
+
+## What is thrown
+
+A \`SandmanError\` has a \`code\` to switch on, a message that says what to do, and \`details\`. When a call to the library throws,
+nothing was asked of the sandbox; unless the database was lost in the middle of it, and then the same idempotency key finds out.
+
+| code | means, and what to do |
+| --- | --- |
+${errors.join('\n')}
+`
+}
