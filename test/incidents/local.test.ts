@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { watch } from 'node:fs'
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
@@ -164,6 +165,61 @@ describeIncident('O, P and W, on real processes', (world) => {
     }
   })
 })
+
+describeIncident(
+  'F and P, with a worker that is killed in the middle of a call',
+  (world) => {
+    /** Resolves when something with this in its name appears in a folder. */
+    const appears = (folder: string, text: string) =>
+      new Promise<void>((resolve) => {
+        const watcher = watch(folder, (_type, name) => {
+          if (!name?.includes(text)) return
+          watcher.close()
+          resolve()
+        })
+      })
+
+    test('half a checkpoint and half a sandbox are not there; the next worker makes them whole, and once', async () => {
+      const { fleet } = world()
+      const many = 'i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo $i > file$i; done'
+      const first = await world().startWorker()
+      const { id, providerRef } = await world().running({ ...LOCAL, wake: { commands: [many] } })
+      const { operation: taking } = await fleet.snapshot(id, { wait: '30s' })
+      await first.stop()
+
+      const inCheckpoints = appears(path.join(folderOf(world()), 'checkpoints'), `.making-${providerRef}`)
+      const pausing = await forkWorker(world(), { queues: ['pause'] })
+      const { operation } = await fleet.pause(id)
+      await inCheckpoints
+      pausing.child.kill('SIGKILL')
+      await pausing.exited
+      // Not asleep: it may be frozen, but there is nothing that it could be resumed from.
+      expect((await lookAt(world(), await fleet.get(id))).is).toBe('running')
+
+      const inInstances = appears(path.join(folderOf(world()), 'instances'), '.making-')
+      const spawning = await forkWorker(world(), { queues: ['spawn'] })
+      const copy = await fleet.spawn({ ...LOCAL, from: taking.checkpointId as string })
+      await inInstances
+      spawning.child.kill('SIGKILL')
+      await spawning.exited
+
+      await world().startWorker()
+      expect(await fleet.operation(operation.id, { wait: '60s' })).toMatchObject({
+        operation: { status: 'succeeded', outcome: 'done', lastError: null },
+        sandbox: { state: 'suspended', checkpoint: { status: 'ready' } },
+      })
+      const made = await fleet.operation(copy.operation.id, { wait: '60s' })
+      expect(made).toMatchObject({ operation: { status: 'succeeded', lastError: null }, sandbox: { state: 'running' } })
+      const workspace = path.join(folderOf(world()), 'instances', made.sandbox.providerRef as string, 'workspace')
+      expect((await readdir(workspace)).filter((name) => name.startsWith('file')).length).toBe(300)
+      expect((await fleet.resume(id, { wait: '30s' })).sandbox.state).toBe('running')
+      await Promise.all([id, copy.sandbox.id].map((each) => fleet.destroy(each, { wait: '30s' })))
+      for (const folder of ['instances', 'checkpoints'])
+        expect(await readdir(path.join(folderOf(world()), folder))).toEqual([])
+    })
+  },
+  { worker: false },
+)
 
 describeIncident('Q, on real processes', (world) => {
   test('an end that was meant for the incarnation before the resume does nothing', async () => {
