@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { BackendAbilities } from '../backends/backend.ts'
 import { listedAbilities } from '../backends/catalog.ts'
 import { runningClock } from '../clock.ts'
-import { isFleetName } from '../config.ts'
+import { isFleetName, isPostgresUrl } from '../config.ts'
 import { listEvents } from '../db/events.ts'
 import { type FoundOperation, findOperations } from '../db/operations.ts'
 import { explainDbError, openDb } from '../db/pool.ts'
@@ -13,11 +13,14 @@ import { type Event, Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
+import { isRedisUrl } from '../redis-url.ts'
 import { ask, askToSpawn } from './ask.ts'
 import {
   AdoptRequest,
   EventsRequest,
   ListRequest,
+  isOperationId,
+  isSandboxId,
   PauseRequest,
   parseRequest,
   ResumeRequest,
@@ -98,6 +101,11 @@ export function createFleet(options: FleetOptions): Fleet {
   const events = new Events()
   if (onEvent) events.subscribe(onEvent)
   const clock = runningClock
+  // Not repeated in the message: there may be a password in it. Without this check, `pg` would read the environment.
+  if (!isPostgresUrl(databaseUrl))
+    throw new SandmanError('request_invalid', 'databaseUrl: must be a URL such as postgres://user@host:5432/name.')
+  if (redisUrl !== undefined && !isRedisUrl(redisUrl))
+    throw new SandmanError('request_invalid', 'redisUrl: must be a URL such as redis://host:6379.')
   const { db, close: closeDb } = openDb({ databaseUrl, applicationName: 'sandman fleet', events, connectionsMax })
   const room = new WaitingRoom({ db, databaseUrl, fleet, events })
   let opened: Producer | undefined
@@ -159,6 +167,7 @@ export function createFleet(options: FleetOptions): Fleet {
       return settled(requested, { wait, signal })
     })
   }
+      if (!isSandboxId(sandboxId)) throw unknownSandbox(sandboxId, fleet)
 
   return {
     name: fleet,
@@ -185,7 +194,8 @@ export function createFleet(options: FleetOptions): Fleet {
     async operation(operationId, request = {}) {
       const waiting = parseRequest(WaitRequest, request)
       return call(async () => {
-        const [found] = await findOperations(db, { fleet, ids: [operationId] })
+        waiting.signal?.throwIfAborted()
+        const [found] = isOperationId(operationId) ? await findOperations(db, { fleet, ids: [operationId] }) : []
         if (found) return settled(found, waiting)
         throw new SandmanError(
           'operation_not_found',
@@ -198,7 +208,7 @@ export function createFleet(options: FleetOptions): Fleet {
     },
     get: (sandboxId) =>
       call(async () => {
-        const found = await findSandbox(db, { fleet, id: sandboxId })
+        const found = isSandboxId(sandboxId) && (await findSandbox(db, { fleet, id: sandboxId }))
         if (found) return viewSandbox(found.sandbox, found.checkpoint)
         throw unknownSandbox(sandboxId, fleet)
       }),
@@ -213,7 +223,8 @@ export function createFleet(options: FleetOptions): Fleet {
     async events(sandboxId, request = {}) {
       const { cursor, limit } = parseRequest(EventsRequest, request)
       return call(async () => {
-        if (!(await findSandbox(db, { fleet, id: sandboxId }))) throw unknownSandbox(sandboxId, fleet)
+        if (!isSandboxId(sandboxId) || !(await findSandbox(db, { fleet, id: sandboxId })))
+          throw unknownSandbox(sandboxId, fleet)
         const items = (await listEvents(db, sandboxId, { after: Number(cursor ?? 0), max: limit })).map(viewEvent)
         return { items, nextCursor: items.length < limit ? null : String(items.at(-1)?.id) }
       })
