@@ -80,7 +80,7 @@ function isLostConnection(error: unknown): boolean {
   const code = (error as { code?: unknown }).code
   if (typeof code === 'string' && /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/.test(code))
     return true
-  return /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered)/.test(
+  return /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered|Client was closed|Cannot use a pool after)/.test(
     error.message,
   )
 }
