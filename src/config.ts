@@ -29,12 +29,7 @@ const port = z
   .refine((number) => number <= 65_535, 'must be a port number')
 
 // The examples have no password: messages lose what looks like one.
-const postgresUrl = z
-  .string()
-  .refine(
-    (text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && canDecode(text),
-    'must be a URL such as postgres://user@host:5432/name',
-  )
+const postgresUrl = z.string().refine(isPostgresUrl, 'must be a URL such as postgres://user@host:5432/name')
 
 const redisUrl = z
   .string()
@@ -191,6 +186,10 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
 /** It is part of names at every provider, in every queue and on every channel. */
 export function isFleetName(text: string): boolean {
   return /^[a-z0-9][a-z0-9-]{0,39}$/.test(text)
+}
+
+export function isPostgresUrl(text: string): boolean {
+  return /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && canDecode(text)
 }
 
 export function isLoopback(name: string): boolean {

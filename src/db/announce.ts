@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import pg from 'pg'
+import { withDeadline } from '../deadline.ts'
 import type { Db } from './pool.ts'
 
 /** A notice carries at most 8,000 bytes, and an id has 29. */
@@ -21,6 +22,7 @@ export async function announce(
 }
 
 const CONNECT_MS = 5_000
+const CLOSE_MS = 1_000
 const RECONNECT_MS = [100, 5_000] as const
 
 export type Listener = { close(): Promise<void> }
@@ -79,7 +81,7 @@ export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening
       clearTimeout(timer)
       // Not waited for: a server that is away would keep us for the whole of its deadline.
       connecting.catch(() => {})
-      await client?.end().catch(() => {})
+      await withDeadline(CLOSE_MS, 'the connection that listens', async () => client?.end()).catch(() => {})
     },
   }
 }

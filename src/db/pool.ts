@@ -64,8 +64,8 @@ export function explainDbError(error: unknown, databaseUrl: string): unknown {
         { cause: error },
       )
     }
-    // Shutting down, not accepting, out of connections: it may be asked again.
-    if (!/^(57P0[123]|53300|08...)$/.test(String(code))) return error
+    // Shutting down, not accepting, out of connections, out of time: it may be asked again.
+    if (!/^(57P0[123]|57014|53300|08...)$/.test(String(code))) return error
   } else if (!isLostConnection(error)) return error
   return new SandmanError(
     'database_unreachable',
@@ -80,7 +80,7 @@ function isLostConnection(error: unknown): boolean {
   const code = (error as { code?: unknown }).code
   if (typeof code === 'string' && /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/.test(code))
     return true
-  return /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered)/.test(
+  return /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered|Client was closed|Cannot use a pool after)/.test(
     error.message,
   )
 }

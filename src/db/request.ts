@@ -169,8 +169,9 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
     from operation, sandbox
     union all
     ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}
-      and sandboxes.metadata = ${json(metadata)} and (idle_ttl_ms, hard_ttl_ms, retention_ms)
-        is not distinct from (${ttl.idleMs ?? null}::bigint, ${ttl.hardMs ?? null}::bigint, ${ttl.retentionMs ?? null}::bigint)`)}`
+      and sandboxes.metadata = ${json(metadata)}
+      and (idle_ttl_ms, hard_ttl_ms, retention_ms) is not distinct from
+        (${ttl.idleMs ?? null}::bigint, ${ttl.hardMs ?? null}::bigint, ${ttl.retentionMs ?? null}::bigint)`)}`
   const found = await runOnce(db, statement, asked.idempotencyKey)
   return read(db, found as Found, asked)
 }

@@ -17,9 +17,7 @@ export class Announcer {
 
   announce(operationIds: string[]): void {
     this.#pending.push(...operationIds)
-    this.#sending ??= this.#send().finally(() => {
-      this.#sending = undefined
-    })
+    this.#sending ??= this.#send()
   }
 
   async #send(): Promise<void> {
@@ -30,6 +28,8 @@ export class Announcer {
         events.emit('operation.unannounced', { operationIds, error }),
       )
     }
+    // In the same breath as the last look at what is pending: a moment later, what came in between would wait for the next.
+    this.#sending = undefined
   }
 
   /** Resolves when all that was to be told has been. */

@@ -2,21 +2,25 @@ import type { z } from 'zod'
 import type { BackendAbilities } from '../backends/backend.ts'
 import { listedAbilities } from '../backends/catalog.ts'
 import { runningClock } from '../clock.ts'
-import { isFleetName } from '../config.ts'
+import { isFleetName, isPostgresUrl } from '../config.ts'
 import { listEvents } from '../db/events.ts'
 import { type FoundOperation, findOperations } from '../db/operations.ts'
 import { explainDbError, openDb } from '../db/pool.ts'
 import type { Requested } from '../db/request.ts'
 import { findSandbox, listSandboxes } from '../db/sandboxes.ts'
+import { withDeadline } from '../deadline.ts'
 import { SandmanError } from '../errors.ts'
 import { type Event, Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
+import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
 import { ask, askToSpawn } from './ask.ts'
 import {
   AdoptRequest,
   EventsRequest,
+  isOperationId,
+  isSandboxId,
   ListRequest,
   PauseRequest,
   parseRequest,
@@ -46,7 +50,7 @@ export type FleetOptions = {
   fleet?: string
   /** Backends of one's own that the workers have. Those that Sandman brings are known. */
   backends?: readonly BackendAbilities[]
-  /** Connections to Postgres at most, besides one that listens while somebody waits. Defaults to 10. */
+  /** Connections to Postgres at most, besides one that listens once somebody has waited. Defaults to 10. */
   connectionsMax?: number
   /** Told of what happens behind the calls, such as a queue that is away. */
   onEvent?: (event: Event) => void
@@ -55,12 +59,17 @@ export type FleetOptions = {
 /** What became of a request, and where its sandbox is now. */
 export type Answer = { operation: Operation; sandbox: Sandbox }
 
+/** How long closing waits for calls under way. A queue that is away takes as long to be given up. */
+const CLOSE_MS = 2_000
+/** How much longer than it wanted to wait a caller is kept for the latest news. */
+const LAST_LOOK_MS = 1_000
+
 type Given<Schema extends z.ZodType> = z.input<Schema>
 
 /**
  * What a web app asks of its sandboxes. Each verb resolves as soon as the request is accepted, or, with `wait`, when it has
  * settled or that time is over; `operation.status` tells. How an operation ends is a value and never thrown: switch on
- * `operation.error.errorType`. What is thrown is a `SandmanError`, and then nothing was asked of the sandbox.
+ * `operation.error.errorType`. What is thrown is a `SandmanError`, or the reason of the caller's own signal.
  */
 export type Fleet = {
   readonly name: string
@@ -92,6 +101,11 @@ export function createFleet(options: FleetOptions): Fleet {
   const { databaseUrl, redisUrl, fleet = 'default', connectionsMax = 10, onEvent } = options
   if (!isFleetName(fleet))
     throw new SandmanError('request_invalid', `fleet: ${JSON.stringify(fleet)} must be 1 to 40 of a-z, 0-9 and -.`)
+  // Not repeated in the message: there may be a password in it. Without this check, `pg` would read the environment.
+  if (!isPostgresUrl(databaseUrl))
+    throw new SandmanError('request_invalid', 'databaseUrl: must be a URL such as postgres://user@host:5432/name.')
+  if (redisUrl !== undefined && !isRedisUrl(redisUrl))
+    throw new SandmanError('request_invalid', 'redisUrl: must be a URL such as redis://host:6379.')
   const backends = new Map(
     [...listedAbilities(), ...(options.backends ?? [])].map((backend) => [backend.name, backend]),
   )
@@ -102,15 +116,27 @@ export function createFleet(options: FleetOptions): Fleet {
   const room = new WaitingRoom({ db, databaseUrl, fleet, events })
   let opened: Producer | undefined
   let closing: Promise<void> | undefined
+  const underWay = new Set<Promise<unknown>>()
 
   /** Every call passes here: a closed fleet says so, and a database that fails is explained. */
   async function call<T>(work: () => Promise<T>): Promise<T> {
     if (closing) throw new SandmanError('fleet_closed', 'The fleet is closed: create a new one.')
+    const working = work()
+    underWay.add(working)
     try {
-      return await work()
+      return await working
     } catch (error) {
       throw explainDbError(error, databaseUrl)
+    } finally {
+      underWay.delete(working)
     }
+  }
+
+  async function close(): Promise<void> {
+    // A pool that is closed forgets who stands in line for a connection, so they come first; but not for ever.
+    const answered = () => Promise.allSettled(underWay)
+    await Promise.all([room.close(), withDeadline(CLOSE_MS, 'the last call', answered).catch(() => {})])
+    await Promise.all([opened?.close(), closeDb()])
   }
 
   function deps() {
@@ -124,12 +150,24 @@ export function createFleet(options: FleetOptions): Fleet {
     const { id, settled_at } = found.operation
     if (settled_at !== null || wait === 0) return answer(found)
     const ended = await room.until(id, { withinMs: wait, signal })
-    return answer(ended ?? (await findOperations(db, { fleet, ids: [id] }))[0] ?? found)
+    return answer(ended ?? (await lookAgain(id)) ?? found)
+  }
+
+  /** What is known is told also when the database cannot be asked any more: what was accepted is, and its id must not be lost. */
+  async function lookAgain(id: string): Promise<Found | undefined> {
+    try {
+      const look = () => findOperations(db, { fleet, ids: [id] })
+      return (await withDeadline(LAST_LOOK_MS, 'the last look', look))[0]
+    } catch (error) {
+      events.emit('operation.wait_failed', { error })
+      return undefined
+    }
   }
 
   function verb(sandboxId: string, kind: Kind, options: Options, { wait, signal, idempotencyKey }: Waiting & Keyed) {
     return call(async () => {
       signal?.throwIfAborted()
+      if (!isSandboxId(sandboxId)) throw unknownSandbox(sandboxId, fleet)
       return settled(await ask(deps(), { sandboxId, kind, options, idempotencyKey }), { wait, signal })
     })
   }
@@ -185,7 +223,8 @@ export function createFleet(options: FleetOptions): Fleet {
     async operation(operationId, request = {}) {
       const waiting = parseRequest(WaitRequest, request)
       return call(async () => {
-        const [found] = await findOperations(db, { fleet, ids: [operationId] })
+        waiting.signal?.throwIfAborted()
+        const [found] = isOperationId(operationId) ? await findOperations(db, { fleet, ids: [operationId] }) : []
         if (found) return settled(found, waiting)
         throw new SandmanError(
           'operation_not_found',
@@ -198,7 +237,7 @@ export function createFleet(options: FleetOptions): Fleet {
     },
     get: (sandboxId) =>
       call(async () => {
-        const found = await findSandbox(db, { fleet, id: sandboxId })
+        const found = isSandboxId(sandboxId) && (await findSandbox(db, { fleet, id: sandboxId }))
         if (found) return viewSandbox(found.sandbox, found.checkpoint)
         throw unknownSandbox(sandboxId, fleet)
       }),
@@ -213,15 +252,14 @@ export function createFleet(options: FleetOptions): Fleet {
     async events(sandboxId, request = {}) {
       const { cursor, limit } = parseRequest(EventsRequest, request)
       return call(async () => {
-        if (!(await findSandbox(db, { fleet, id: sandboxId }))) throw unknownSandbox(sandboxId, fleet)
+        if (!isSandboxId(sandboxId) || !(await findSandbox(db, { fleet, id: sandboxId })))
+          throw unknownSandbox(sandboxId, fleet)
         const items = (await listEvents(db, sandboxId, { after: Number(cursor ?? 0), max: limit })).map(viewEvent)
         return { items, nextCursor: items.length < limit ? null : String(items.at(-1)?.id) }
       })
     },
     close() {
-      closing ??= room.close().then(async () => {
-        await Promise.all([opened?.close(), closeDb()])
-      })
+      closing ??= close()
       return closing
     },
   }

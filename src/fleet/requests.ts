@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Spec } from '../backends/spec.ts'
+import { isStorable, Spec, text } from '../backends/spec.ts'
 import { parseDurationMs } from '../config.ts'
 import { SandmanError } from '../errors.ts'
 import { STATES } from '../sandbox/states.ts'
@@ -10,6 +10,7 @@ import { STATES } from '../sandbox/states.ts'
 const WAIT_MS_MAX = 600_000
 const YEARS_MS_MAX = 10 * 365 * 86_400_000
 const METADATA_BYTES_MAX = 16_384
+const METADATA_LEVELS_MAX = 32
 const PAGE_MAX = 500
 
 function duration(minMs: number, maxMs: number) {
@@ -33,27 +34,49 @@ const ttl = z.strictObject({
   retention: duration(1_000, YEARS_MS_MAX).optional(),
 })
 
+type Json = z.core.util.JSONType
+
 const metadata = z
-  .record(z.string().max(256), z.json())
+  // First, because what is looked at here may be endless, and whatever comes after it descends into all of it.
+  .custom<Record<string, Json>>(
+    isShallow,
+    `must be JSON of ${METADATA_LEVELS_MAX} levels and ${METADATA_BYTES_MAX} bytes at most, of text without NUL and without half characters`,
+  )
+  .pipe(z.record(z.string().max(256), z.json()))
   .refine(
     (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_BYTES_MAX,
     `must not be more than ${METADATA_BYTES_MAX} bytes as JSON`,
   )
 
+/** Whether a value can be written as JSON at all: not a circle, not bottomless, and of nothing that Postgres cannot keep. */
+function isShallow(given: unknown): boolean {
+  let level = [given]
+  let seen = 0
+  for (let depth = 0; level.length > 0; depth++) {
+    seen += level.length // every value is a byte at least
+    if (depth > METADATA_LEVELS_MAX || seen > METADATA_BYTES_MAX) return false
+    if (level.some((value) => typeof value === 'string' && !isStorable(value))) return false
+    const nested = level.filter((value) => typeof value === 'object' && value !== null) as object[]
+    if (nested.some((value) => !Object.keys(value).every(isStorable))) return false
+    level = nested.flatMap((value) => Object.values(value))
+  }
+  return true
+}
+
 const asking = {
   /** Waits so long for the operation to settle. Without it, the call returns when the request is accepted. */
   wait: duration(0, WAIT_MS_MAX).optional(),
   /** The same key with the same request is the same operation, however often it is sent. */
-  idempotencyKey: z.string().min(1).max(255).optional(),
+  idempotencyKey: text(255).optional(),
   /** Ends the waiting. What was accepted is carried out all the same. */
   signal: z.instanceof(AbortSignal).optional(),
 }
 
 const making = {
-  backend: z.string().min(1).max(64),
+  backend: text(64),
   ttl: ttl.optional(),
   metadata: metadata.optional(),
-  agentThreadId: z.string().min(1).max(512).optional(),
+  agentThreadId: text(512).optional(),
   ...asking,
 }
 
@@ -63,9 +86,9 @@ export const AdoptRequest = z.strictObject({
   ...Spec.omit({ from: true }).shape,
   ...making,
   /** The provider's name for the instance. */
-  ref: z.string().min(1).max(512),
+  ref: text(512),
   /** What it can be resumed from, for a provider that does not show it with a suspended instance. */
-  checkpointRef: z.string().min(1).max(512).optional(),
+  checkpointRef: text(512).optional(),
 })
 
 export const PauseRequest = z.strictObject({
@@ -94,17 +117,28 @@ export const TeardownRequest = z.strictObject(asking)
 
 export const WaitRequest = z.strictObject({ wait: asking.wait, signal: asking.signal })
 
+/** Whether there can be such a sandbox at all. What cannot be an id need not be looked for, and some of it cannot even be sent. */
+export function isSandboxId(given: unknown): given is string {
+  return typeof given === 'string' && /^sbx_[0-9a-f]{26}$/.test(given)
+}
+
+export function isOperationId(given: unknown): given is string {
+  return typeof given === 'string' && /^op_[0-9a-f]{26}$/.test(given)
+}
+
+const MESSAGE_CURSOR = 'must be a cursor that an earlier page gave'
+
 export const ListRequest = z.strictObject({
   state: z.enum(STATES).optional(),
-  backend: z.string().min(1).max(64).optional(),
-  cursor: z.string().min(1).max(64).optional(),
+  backend: text(64).optional(),
+  cursor: z.string().refine(isSandboxId, MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 
 export const EventsRequest = z.strictObject({
   cursor: z
     .string()
-    .regex(/^\d{1,15}$/, 'must be a cursor that an earlier page gave')
+    .regex(/^\d{1,15}$/, MESSAGE_CURSOR)
     .optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })

@@ -55,8 +55,8 @@ export class WaitingRoom {
     this.#isClosed = true
     clearInterval(this.#timer)
     for (const waiters of this.#waiters.values()) for (const { reject } of waiters) reject(closed())
+    // A look that is under way is not waited for: it is a statement like any other, and ends with its pool.
     await this.#listener?.close()
-    await this.#looking
   }
 
   #enter(id: string, waiter: Waiter): void {
@@ -77,7 +77,10 @@ export class WaitingRoom {
   #leave(id: string, waiter: Waiter): void {
     const waiters = this.#waiters.get(id)
     waiters?.delete(waiter)
-    if (waiters?.size === 0) this.#waiters.delete(id)
+    if (waiters?.size === 0) {
+      this.#waiters.delete(id)
+      this.#due.delete(id)
+    }
     if (this.#waiters.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined

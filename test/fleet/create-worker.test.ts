@@ -1,0 +1,73 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { abilitiesOf, type Backend, createFleet, createWorker, PATIENCE } from '../../src/index.ts'
+import { RecordedEvents } from '../support/events.ts'
+import { describeStores } from '../support/stores.ts'
+import { testBackend } from '../support/test-backend.ts'
+import { createWorld } from '../support/world.ts'
+
+describeStores('a worker of an app', (kind) => {
+  async function open() {
+    const world = await createWorld(kind)
+    const ours = testBackend({ url: world.provider.url, name: 'ours' })
+    const theirs = testBackend({ url: world.provider.url, name: 'theirs', canPause: false })
+    const fleet = createFleet({ ...world.place, backends: [ours, theirs].map(abilitiesOf) })
+    const start = async (...backends: Backend[]) => {
+      const events = new RecordedEvents()
+      const onEvent: NonNullable<Parameters<typeof createWorker>[0]['onEvent']> = ({ name, fields }) =>
+        events.emit(name, fields)
+      const worker = await createWorker({
+        ...world.place,
+        backends,
+        dataFolder: world.dataFolder,
+        graceMs: 5_000,
+        onEvent,
+      })
+      onTestFinished(() => worker.stop())
+      return { events, worker }
+    }
+    // The last to be registered is the first to be called.
+    onTestFinished(async () => {
+      await world.expectInvariants()
+      await fleet.close()
+      await world.end()
+    })
+    return { world, ours, theirs, fleet, start }
+  }
+
+  test('leaves what is of another backend for one that has it', async () => {
+    const { ours, theirs, fleet, start } = await open()
+    const first = await start(ours)
+    const mine = await fleet.spawn({ backend: 'ours', wait: '30s' })
+    expect(mine.sandbox).toMatchObject({ backend: 'ours', state: 'running' })
+    const notMine = await fleet.spawn({ backend: 'theirs' })
+    await first.events.until('job.snoozed')
+    expect((await fleet.operation(notMine.operation.id)).operation).toMatchObject({ status: 'active', attempt: 0 })
+
+    // Not both at once: which of them the queue gives it to is chance, and each wrong one costs two seconds.
+    await first.worker.stop()
+    const second = await start(theirs)
+    const settled = await fleet.operation(notMine.operation.id, { wait: '30s' })
+    expect(settled).toMatchObject({ operation: { status: 'succeeded', attempt: 1 }, sandbox: { state: 'running' } })
+    const takenBy = (events: RecordedEvents) =>
+      events.happened.filter(({ name }) => name === 'operation.taken').map(({ fields }) => fields.operationId)
+    expect(takenBy(first.events)).toEqual([mine.operation.id])
+    expect(takenBy(second.events)).toEqual([notMine.operation.id])
+  })
+
+  test('is judged by what its backend can do, as the app was told', async () => {
+    const { theirs, fleet, start } = await open()
+    expect(abilitiesOf(theirs)).toEqual({ name: 'theirs', canPause: false, canSnapshot: true })
+    await start(theirs)
+    const { sandbox } = await fleet.spawn({ backend: 'theirs', wait: '30s' })
+    expect((await fleet.pause(sandbox.id)).operation.error?.errorType).toBe('pause_unsupported')
+    expect((await fleet.snapshot(sandbox.id, { wait: '30s' })).operation.status).toBe('succeeded')
+  })
+})
+
+test('a worker whose database is away or not migrated does not start', async () => {
+  const backends = [testBackend({ url: 'http://127.0.0.1:1' })]
+  await expect(
+    createWorker({ databaseUrl: 'postgres://nobody@127.0.0.1:1/nothing', backends, patience: PATIENCE }),
+  ).rejects.toMatchObject({ code: 'database_unreachable' })
+  await expect(createWorker({ databaseUrl: 'nonsense', backends })).rejects.toMatchObject({ code: 'config_invalid' })
+})
