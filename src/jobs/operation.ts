@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import type { Backend } from '../backends/backend.ts'
 import type { Clock } from '../clock.ts'
 import { recordFailure } from '../db/fail.ts'
@@ -56,8 +57,8 @@ export type Verb = {
 /** An operation that ends every worker it meets is looked at, but not worked on any more. */
 const CUT_OFF_MAX = 20
 
-/** A worker that does not have an operation's backend leaves it for one that has. */
-const NOT_MINE_MS = 2_000
+/** A worker that does not have an operation's backend leaves it for one that has; by chance, so that they do not keep step. */
+const NOT_MINE_MS = [50, 500] as const
 
 /**
  * The story of every operation's job: take, perform, settle, and ring for whoever is next.
@@ -160,7 +161,7 @@ function explain(because: NotTaken['because'], operationId: string): Outcome {
     case 'waiting':
       return superseded('its turn has not come; it is rung for when it does')
     case 'not_mine':
-      return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', NOT_MINE_MS)
+      return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', randomInt(...NOT_MINE_MS))
     case 'unknown':
       throw new SandmanError('operation_not_found', `There is no operation ${operationId} in this fleet.`, {
         details: { operationId },

@@ -50,10 +50,11 @@ export async function bringToLife(work: Work): Promise<Awake> {
   if (mine && seen?.is === 'lost') await endInstance(work, mine.ref)
   if (mine && seen?.is === 'running') return wake(work, mine.ref, { isNew: true, skipHooks: false })
 
+  const { adopt: _, ...spec } = sandbox.spec as Spec & { adopt?: Adoption }
   const wanted = {
     sandboxId: sandbox.id,
     life,
-    spec: sandbox.spec as Spec,
+    spec,
     checkpointRef: await findOrigin(work),
     ttlMs: sandbox.hard_ttl_ms ?? provider.patience.leaseMs,
   }

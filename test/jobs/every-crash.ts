@@ -2,8 +2,8 @@ import { expect } from 'vitest'
 import type { Answer, Fleet, Sandbox } from '../../src/index.ts'
 import { QUEUE_OF_KIND } from '../../src/queues/catalog.ts'
 import { forkWorker } from '../support/crash.ts'
-import { stepOf } from '../support/steps.ts'
-import type { World } from '../support/world.ts'
+import { placesOf } from '../support/steps.ts'
+import { QUICK, type World } from '../support/world.ts'
 
 /** What is true at the provider: the instances that carry a sandbox's label. */
 export type Truth = (sandboxId: string) => Promise<{ ref: string; is: string; incarnation?: string }[]>
@@ -12,22 +12,31 @@ type Case = {
   /** What the operation is asked of. */
   from: 'nothing' | 'running' | 'suspended' | 'lost'
   ask(fleet: Fleet, sandboxId: string, backend: string): Promise<Answer>
-  to: Sandbox['state']
+  to: 'running' | 'suspended' | 'gone'
+  /** The last step, for a job that tidies up after it has settled. */
+  last?: string
 }
 
 const CASES: Record<string, Case> = {
   spawn: { from: 'nothing', ask: (fleet, _id, backend) => fleet.spawn({ backend }), to: 'running' },
   pause: { from: 'running', ask: (fleet, id) => fleet.pause(id), to: 'suspended' },
-  resume: { from: 'suspended', ask: (fleet, id) => fleet.resume(id), to: 'running' },
+  resume: { from: 'suspended', ask: (fleet, id) => fleet.resume(id), to: 'running', last: 'discard' },
   respawn: { from: 'lost', ask: (fleet, id) => fleet.resume(id, { ifLost: 'respawn' }), to: 'running' },
   snapshot: { from: 'running', ask: (fleet, id) => fleet.snapshot(id), to: 'running' },
   kill: { from: 'running', ask: (fleet, id) => fleet.kill(id), to: 'gone' },
   destroy: { from: 'suspended', ask: (fleet, id) => fleet.destroy(id), to: 'gone' },
 }
 
+/** Who is held up does not run into a deadline before it is killed. */
+const ENDLESS = {
+  ...QUICK,
+  callMs: Object.fromEntries(Object.keys(QUICK.callMs).map((call) => [call, 600_000])) as typeof QUICK.callMs,
+}
+
 /**
- * SIGKILL after every step of every job: for each, a worker process that dies there. Then one worker that does not die, and
- * everything has to be as if nobody had died: every operation done, at the provider exactly what the rows say, invariants.
+ * SIGKILL after every step of every job. A worker process works on as many operations as their job has steps, each of which
+ * stops after another one, and is then killed. Then one worker that is not killed, and everything has to be as if nobody had
+ * died: every operation done, at the provider exactly what the rows say, invariants.
  */
 export async function crashEverywhere(
   world: World,
@@ -47,43 +56,36 @@ export async function crashEverywhere(
     Object.entries(CASES).map(async ([name, each]) => {
       const { operation } = await each.ask(fleet, await make(each), backend)
       await fleet.operation(operation.id, { wait: '60s' })
-      await expect.poll(() => healthy.events.happened.some((event) => isSettled(event, operation.id))).toBe(true)
-      const steps = healthy.events.happened.flatMap((event) => stepOf(event, operation.id) ?? [])
-      const sandboxIds = []
-      for (const _step of steps) sandboxIds.push(await make(each))
-      return { name, each, steps, sandboxIds }
+      const places = () => placesOf(healthy.events.happened, operation.id)
+      await expect.poll(() => places().at(-1)?.after).toBe(each.last ?? 'it had settled')
+      return { name, each, places: places(), sandboxIds: await Promise.all(places().map(() => make(each))) }
     }),
   )
   await healthy.stop()
 
-  const asked: { what: string; operationId: string; sandboxId: string; to: Sandbox['state'] }[] = []
-  // One after the other within a queue, because a worker takes whatever is in its queue; the queues at the same time.
-  const queues = Map.groupBy(plans, ({ each, name }) =>
-    each.from === 'lost' ? 'resume' : QUEUE_OF_KIND[name as 'pause'].name,
-  )
-  await Promise.all(
-    [...queues].map(async ([queue, group]) => {
-      for (const { name, each, steps, sandboxIds } of group) {
-        for (const [step, what] of steps.entries()) {
-          const { operation } = await each.ask(fleet, sandboxIds[step] as string, backend)
-          const dying = await forkWorker(world, {
-            queues: [queue as 'pause'],
-            dieAfter: { operationId: operation.id, step },
-          })
-          expect(await dying.exited, `${name} after ${what}`).toEqual({ code: null, signal: 'SIGKILL' })
-          asked.push({
-            what: `${name} after ${what} (${step})`,
-            operationId: operation.id,
-            sandboxId: operation.sandboxId,
-            to: each.to,
-          })
-        }
-      }
-    }),
-  )
+  const died: { what: string; operationId: string; sandboxId: string; to: Case['to'] }[] = []
+  for (const { name, each, places, sandboxIds } of plans) {
+    const asked = []
+    for (const [at, { place, after }] of places.entries()) {
+      const { operation } = await each.ask(fleet, sandboxIds[at] as string, backend)
+      asked.push({ place, operationId: operation.id })
+      died.push({
+        what: `${name} after ${after}`,
+        operationId: operation.id,
+        sandboxId: operation.sandboxId,
+        to: each.to,
+      })
+    }
+    const queue = QUEUE_OF_KIND[name === 'respawn' ? 'resume' : (name as 'pause')].name
+    const dieAt = Object.fromEntries(asked.map(({ operationId, place }) => [operationId, place]))
+    const dying = await forkWorker(world, { queues: [queue], patience: ENDLESS, dieAt })
+    await dying.reached(asked.filter(({ place }) => place !== 'settled').map(({ operationId }) => operationId))
+    dying.child.send('now the one that dies when it has settled')
+    expect(await dying.exited, name).toEqual({ code: null, signal: 'SIGKILL' })
+  }
 
   await world.startWorker()
-  for (const { what, operationId, sandboxId, to } of asked) {
+  for (const { what, operationId, sandboxId, to } of died) {
     const { operation, sandbox } = await fleet.operation(operationId, { wait: '60s' })
     expect(operation, what).toMatchObject({ status: 'succeeded', lastError: null })
     expect(sandbox.state, what).toBe(to)
@@ -92,14 +94,10 @@ export async function crashEverywhere(
       running: [{ ref: sandbox.providerRef, is: 'running', incarnation: sandbox.incarnation }],
       suspended: [{ ref: sandbox.providerRef, is: 'suspended' }],
       gone: [],
-    }[to as 'running']
+    }[to]
     expect(seen, what).toMatchObject(expected)
     expect(seen.length, what).toBe(expected.length)
   }
   await world.expectInvariants()
-  return asked.map(({ what }) => what)
-}
-
-function isSettled(event: Parameters<typeof stepOf>[0], operationId: string): boolean {
-  return stepOf(event, operationId) === 'operation.settled'
+  return died.map(({ what }) => what)
 }

@@ -7,12 +7,14 @@ import { QUICK, type World } from './world.ts'
 export type WorkerProcess = {
   child: ChildProcess
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+  /** Resolves when these operations are where the worker was told to die with them. */
+  reached(operationIds: string[]): Promise<void>
 }
 
 /** A real worker process in a world. Resolves when it takes jobs. */
 export async function forkWorker(
   { place, provider, dataFolder }: World,
-  order: Partial<Pick<WorkerOrder, 'queues' | 'patience' | 'graceMs' | 'dieAfter'>> = {},
+  order: Partial<Pick<WorkerOrder, 'queues' | 'patience' | 'graceMs' | 'dieAt'>> = {},
 ): Promise<WorkerProcess> {
   const whole: WorkerOrder = { place, providerUrl: provider.url, dataFolder, patience: QUICK, ...order }
   const child = fork(path.join(import.meta.dirname, 'worker-process.ts'), [JSON.stringify(whole)], {
@@ -26,12 +28,28 @@ export async function forkWorker(
     child.kill('SIGKILL')
     await exited
   })
+  const there = new Set<string>()
+  const onMessage = new EventTarget()
+  child.on('message', (message: { reached?: string }) => {
+    if (message.reached) there.add(message.reached)
+    onMessage.dispatchEvent(new Event('message'))
+  })
+  const told = () => new Promise((resolve) => onMessage.addEventListener('message', resolve, { once: true }))
   await Promise.race([
-    new Promise((resolve) => child.once('message', resolve)),
-    // One that dies at an early step may never say that it is ready.
+    told(),
+    // One that dies at once may never say that it is ready.
     exited.then(({ code }) => {
       if (code !== null) throw new Error(`the worker process ended with ${code}`)
     }),
   ])
-  return { child, exited }
+  return {
+    child,
+    exited,
+    async reached(operationIds) {
+      while (!operationIds.every((id) => there.has(id))) {
+        const ended = await Promise.race([told().then(() => false), exited.then(() => true)])
+        if (ended) throw new Error('the worker ended before it was where it was to die')
+      }
+    },
+  }
 }

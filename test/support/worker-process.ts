@@ -1,9 +1,10 @@
-/** A worker as a process of its own, on the backends of a world, that may be told to die at a step. Started by `crash.ts`. */
-
-import type { Event } from '../../src/events.ts'
+/** A worker as a process of its own, on the backends of a world, that may be told where to die. Started by `crash.ts`. */
+import { flushCompileCache } from 'node:module'
+import path from 'node:path'
+import { openLocalBackend } from '../../src/backends/local/backend.ts'
 import { createWorker, type Patience } from '../../src/index.ts'
 import type { QueueName } from '../../src/queues/names.ts'
-import { stepOf } from './steps.ts'
+import { type DyingPlace, stopAt } from './steps.ts'
 import { worldBackends } from './test-backend.ts'
 
 export type WorkerOrder = {
@@ -13,13 +14,14 @@ export type WorkerOrder = {
   patience: Patience
   queues?: QueueName[]
   graceMs?: number
-  /** Ends by SIGKILL right after this step of this operation, counted from zero. */
-  dieAfter?: { operationId: string; step: number }
+  /** By operation. Whoever started it is told of each that is there; at `settled` it kills itself. */
+  dieAt?: Record<string, DyingPlace>
 }
 
 const order = JSON.parse(process.argv[2] as string) as WorkerOrder
-const { place, providerUrl, dataFolder, patience, queues, graceMs, dieAfter } = order
-let step = 0
+const { place, providerUrl, dataFolder, patience, queues, graceMs, dieAt = {} } = order
+const stops = stopAt(dieAt, (operationId) => process.send?.({ reached: operationId }))
+const local = openLocalBackend({ folder: path.join(dataFolder, 'sandboxes'), fleet: place.fleet })
 
 const worker = await createWorker({
   ...place,
@@ -27,13 +29,12 @@ const worker = await createWorker({
   patience,
   ...(queues && { queues }),
   ...(graceMs !== undefined && { graceMs }),
-  backends: ['local', ...worldBackends(providerUrl)],
-  onEvent(event: Event) {
-    if (dieAfter && stepOf(event, dieAfter.operationId) && step++ === dieAfter.step)
-      process.kill(process.pid, 'SIGKILL')
-  },
+  backends: [local, ...worldBackends(providerUrl)].map(stops.backend),
+  onEvent: stops.onEvent,
 })
 process.on('SIGTERM', () => {
   void worker.stop().then(() => process.exit(0))
 })
+process.on('message', stops.release)
 process.send?.('ready')
+flushCompileCache() // it may be killed, and the next one wants to start faster
