@@ -68,7 +68,7 @@ export type Snapshots = Checkpoints & {
 export type Checkpoints = {
   /** Looks at the checkpoint itself, not at what was said of it. */
   verify(checkpointRef: string, call: Call): Promise<CheckpointCondition>
-  /** One that is not there has been deleted. */
+  /** One that is not there has been deleted. Never ends an instance, also where the two are one. */
   discard(checkpointRef: string, call: Call): Promise<void>
 }
 

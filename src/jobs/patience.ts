@@ -21,8 +21,8 @@ export const PATIENCE = {
     end_lingering: 15_000,
     preview_url: 10_000,
   },
-  /** Starting, stopping: how long an instance may be on its way before the attempt has failed. */
-  changingMs: 60_000,
+  /** Starting, stopping: how long an instance may be on its way before the attempt has failed. Some pull an image first. */
+  changingMs: 180_000,
   /** How long a checkpoint may be missing or unfinished after the provider called the instance suspended. */
   pendingMs: 60_000,
   /** How long a preview may take to answer after the last hook. A cold dev server compiles first. */

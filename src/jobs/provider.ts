@@ -9,6 +9,15 @@ import type { Patience, ProviderCall } from './patience.ts'
 /** Calls that change nothing, so that an attempt which made only these has left everything as it was. */
 const READING: readonly ProviderCall[] = ['find', 'look', 'verify', 'preview_url']
 
+/** What a provider says instead of doing anything. */
+const REJECTIONS: readonly BackendErrorType[] = [
+  'provider_unauthorized',
+  'quota_exceeded',
+  'rate_limited',
+  'spec_invalid',
+  'overtaken',
+]
+
 /** The way to a backend within one attempt: every call has a deadline, can be given up, and is told of. */
 export class Provider {
   readonly patience: Patience
@@ -36,6 +45,7 @@ export class Provider {
   async ask<T>(call: ProviderCall, work: (call: Call) => Promise<T>): Promise<T> {
     // A job that was given up may still run on here; it must not begin anything new.
     this.#signal.throwIfAborted()
+    const actedBefore = this.acted
     this.acted ||= !READING.includes(call)
     const askedAt = performance.now()
     const asked = { operationId: this.#operationId, backend: this.#backend, call }
@@ -48,6 +58,7 @@ export class Provider {
       this.#events.emit('provider.answered', told())
       return answer
     } catch (error) {
+      if (isBackendError(error, ...REJECTIONS)) this.acted = actedBefore
       this.#events.emit('provider.failed', { ...told(), error })
       throw error
     }

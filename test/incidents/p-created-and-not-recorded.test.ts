@@ -42,6 +42,15 @@ describeIncident(
       expect(provider.instancesOf(sandbox.id)).toEqual([])
     })
 
+    test('a spawn that the provider has rejected is failed at once: nothing can have been left behind', async () => {
+      const { fleet, provider } = world()
+      for (const method of ['create', 'find', 'look'] as const)
+        provider.always(method, { kind: 'error', type: 'provider_unauthorized', message: 'who are you?' })
+      const { operation, sandbox } = await fleet.spawn({ backend: 'test', wait: '30s' })
+      expect(operation).toMatchObject({ status: 'failed', attempt: 1, error: { errorType: 'provider_unauthorized' } })
+      expect(sandbox).toMatchObject({ state: 'gone', goneReason: 'spawn_failed' })
+    })
+
     test('a spawn that failed without an answer stays open until somebody can say that nothing was left behind', async () => {
       const { fleet, provider } = world()
       provider.always('create', { kind: 'cut', performed: true })
