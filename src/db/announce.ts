@@ -42,6 +42,7 @@ export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening
   let client: pg.Client | undefined
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
+  let isDown = false
   let pauseMs: number = RECONNECT_MS[0]
 
   const connect = async (): Promise<void> => {
@@ -57,7 +58,8 @@ export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening
       isOver = true
       fresh.end().catch(() => {})
       if (isClosed) return
-      lost(error)
+      if (!isDown) lost(error) // once, however often it cannot be made anew
+      isDown = true
       timer = setTimeout(() => (connecting = connect()), pauseMs)
       pauseMs = Math.min(pauseMs * 2, RECONNECT_MS[1])
     }
@@ -69,6 +71,7 @@ export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening
       await fresh.connect()
       await fresh.query(`listen ${pg.escapeIdentifier(channelOf(fleet))}`)
       pauseMs = RECONNECT_MS[0]
+      isDown = false
       if (!isClosed) connected()
     } catch (error) {
       over(error)

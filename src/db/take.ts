@@ -19,7 +19,9 @@ export type Taken = {
 }
 
 /** Why there is nothing to take. A waiting one is rung for again when its turn comes. `not_mine`: of another backend. */
-export type NotTaken = { attempt: undefined; because: 'unknown' | 'waiting' | 'ended' | 'not_mine' }
+export type NotTaken =
+  | { attempt: undefined; because: 'unknown' | 'waiting' | 'ended' }
+  | { attempt: undefined; because: 'not_mine'; since: Date }
 
 /**
  * Begins an attempt at an operation: from now on only its fence may write. Whoever had taken it before was presumed dead,
@@ -57,7 +59,8 @@ export async function take(
     if (!operation) return { attempt: undefined, because: 'unknown' }
     if (operation.status !== 'active')
       return { attempt: undefined, because: operation.status === 'waiting' ? 'waiting' : 'ended' }
-    if (backends && !backends.includes(operation.backend)) return { attempt: undefined, because: 'not_mine' }
+    if (backends && !backends.includes(operation.backend))
+      return { attempt: undefined, because: 'not_mine', since: operation.started_at ?? operation.created_at }
     // Its turn came between the two looks. It comes once, so this does not go on.
     return take(db, asked)
   }

@@ -1,6 +1,9 @@
 import { access, constants } from 'node:fs/promises'
 import path from 'node:path'
 import { sql } from 'kysely'
+import { abilitiesOf } from '../backends/backend.ts'
+import { BACKENDS } from '../backends/catalog.ts'
+import type { BackendName } from '../backends/names.ts'
 import type { Config } from '../config.ts'
 import { pendingMigrations } from '../db/migrate.ts'
 import { type Db, describeDatabase, openDb } from '../db/pool.ts'
@@ -24,6 +27,7 @@ const CANARY_MS = 5_000
 export async function examine(config: Config, events: Events): Promise<Finding[]> {
   const findings: Finding[] = [{ check: 'configuration', verdict: 'ok', message: `fleet ${config.fleet}` }]
   if (config.databaseUrl === undefined) findings.push(await examineDataFolder(config.dataFolder))
+  for (const name of config.backends) findings.push(await examineBackend(name, config))
 
   const running = await findDatabase(config).catch((error: unknown) => {
     findings.push({ check: 'database', verdict: 'problem', message: describeError(error) })
@@ -47,6 +51,19 @@ export async function examine(config: Config, events: Events): Promise<Finding[]
   } finally {
     await producer?.close()
     await handle?.close()
+  }
+}
+
+/** Whether it can be opened here. What its provider says is seen when it is first asked for something. */
+async function examineBackend(name: BackendName, { fleet, dataFolder }: Config): Promise<Finding> {
+  try {
+    const backend = await BACKENDS[name].open({ fleet, dataFolder })
+    await backend.close()
+    const { canPause, canSnapshot } = abilitiesOf(backend)
+    const abilities = [...(canPause ? ['pauses'] : []), ...(canSnapshot ? ['takes snapshots'] : [])].join(', ')
+    return { check: 'backend', verdict: 'ok', message: `${name}: ${abilities || 'neither pauses nor takes snapshots'}` }
+  } catch (error) {
+    return { check: 'backend', verdict: 'problem', message: `${name}: ${describeError(error)}` }
   }
 }
 

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import type { Backend } from '../backends/backend.ts'
 import type { Clock } from '../clock.ts'
 import { recordFailure } from '../db/fail.ts'
@@ -57,8 +56,8 @@ export type Verb = {
 /** An operation that ends every worker it meets is looked at, but not worked on any more. */
 const CUT_OFF_MAX = 20
 
-/** A worker that does not have an operation's backend leaves it for one that has; by chance, so that they do not keep step. */
-const NOT_MINE_MS = [50, 500] as const
+/** How long a worker leaves an operation alone whose backend it does not have: for one that has, or until there is one. */
+const NOT_MINE_MS = [50, 5_000] as const
 
 /**
  * The story of every operation's job: take, perform, settle, and ring for whoever is next.
@@ -75,7 +74,7 @@ export async function performOperation(
 ): Promise<Outcome> {
   const { db, clock, fleet, worker, events } = deps
   const taken = await take(db, { fleet, operationId, worker, backends: [...deps.backends.keys()], clock })
-  if (!taken.attempt) return explain(taken.because, operationId)
+  if (!taken.attempt) return explain(taken, operationId)
   const work = begin(deps, taken, signal)
   events.emit('operation.taken', { ...named(work), attempt: taken.operation.attempt })
 
@@ -154,19 +153,26 @@ function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
   return { ...taken, db, fleet, backend, provider, events, evidence: {} }
 }
 
-function explain(because: NotTaken['because'], operationId: string): Outcome {
-  switch (because) {
+function explain(notTaken: NotTaken, operationId: string): Outcome {
+  switch (notTaken.because) {
     case 'ended':
       return superseded('it has settled')
     case 'waiting':
       return superseded('its turn has not come; it is rung for when it does')
     case 'not_mine':
-      return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', randomInt(...NOT_MINE_MS))
+      return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', notMineMs(notTaken.since))
     case 'unknown':
       throw new SandmanError('operation_not_found', `There is no operation ${operationId} in this fleet.`, {
         details: { operationId },
       })
   }
+}
+
+/** The longer it has waited the longer; by chance, so that workers do not keep step. */
+function notMineMs(since: Date): number {
+  const [leastMs, mostMs] = NOT_MINE_MS
+  const waitedMs = Math.max(0, Date.now() - since.getTime())
+  return Math.min(mostMs, leastMs + Math.round(Math.random() * waitedMs))
 }
 
 function tell({ events, announce }: JobDeps, { operation, sandbox, answered }: Settled): void {

@@ -43,7 +43,7 @@ describeStores('a worker of an app', (kind) => {
     await first.events.until('job.snoozed')
     expect((await fleet.operation(notMine.operation.id)).operation).toMatchObject({ status: 'active', attempt: 0 })
 
-    // Not both at once: which of them the queue gives it to is chance, and each wrong one costs two seconds.
+    // Not both at once: which of them the queue gives it to first is chance.
     await first.worker.stop()
     const second = await start(theirs)
     const settled = await fleet.operation(notMine.operation.id, { wait: '30s' })
@@ -52,6 +52,15 @@ describeStores('a worker of an app', (kind) => {
       events.happened.filter(({ name }) => name === 'operation.taken').map(({ fields }) => fields.operationId)
     expect(takenBy(first.events)).toEqual([mine.operation.id])
     expect(takenBy(second.events)).toEqual([notMine.operation.id])
+  })
+
+  test('beside another that has other backends does what is its own, and the other the rest', async () => {
+    const { ours, theirs, fleet, start } = await open()
+    await Promise.all([start(ours), start(theirs)])
+    const names = Array.from({ length: 20 }, (_, nth) => (nth % 2 === 0 ? 'ours' : 'theirs'))
+    const made = await Promise.all(names.map((backend) => fleet.spawn({ backend, wait: '50s' })))
+    expect(made.map(({ operation }) => operation.status)).toEqual(names.map(() => 'succeeded'))
+    expect(made.map(({ sandbox }) => sandbox.backend)).toEqual(names)
   })
 
   test('is judged by what its backend can do, as the app was told', async () => {

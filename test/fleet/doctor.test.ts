@@ -39,6 +39,7 @@ describe('sandman doctor', () => {
     const { code, verdicts } = await examine(env)
     expect(verdicts).toEqual({
       configuration: 'ok',
+      backend: 'ok',
       database: 'ok',
       'database clock': 'ok',
       migrations: 'ok',
