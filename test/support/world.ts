@@ -87,7 +87,10 @@ export async function createWorld(kind: StoreKind) {
         backends: ['local', ...backends()],
         dataFolder,
         patience,
-        onEvent: ({ name, fields }) => events.emit(name, fields),
+        onEvent({ name, fields }) {
+          events.emit(name, fields)
+          if (name === 'job.failed' || name === 'job.snoozed') hurrying.now()
+        },
       })
       workers.push(worker)
       return { ...worker, events }
@@ -147,22 +150,34 @@ async function endLocalSandboxes(folder: string, fleet: string): Promise<void> {
   }
 }
 
+/** Long enough for a job that has just failed to be put aside, also on a machine that is busy. */
+const HURRY_FOR_MS = 3_000
+
 /** Time flies: what waits for its next attempt gets it now. How long it would have waited is seen in `test/queues`. */
-function hurry(eye: Producer): { stop(): Promise<void> } {
+function hurry(eye: Producer): { now(): void; stop(): Promise<void> } {
   let isStopped = false
-  const look = async (): Promise<void> => {
-    while (!isStopped) {
+  let untilMs = 0
+  let hurrying: Promise<void> | undefined
+  const promote = async (): Promise<void> => {
+    while (!isStopped && performance.now() < untilMs) {
       for (const { queue } of await eye.all()) {
         for (const job of await queue.getDelayed()) await job.promote().catch(() => {}) // it may have gone on by itself
       }
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
   }
-  const looking = look().catch(() => {})
   return {
+    now() {
+      untilMs = performance.now() + HURRY_FOR_MS
+      hurrying ??= promote()
+        .catch(() => {})
+        .finally(() => {
+          hurrying = undefined
+        })
+    },
     async stop() {
       isStopped = true
-      await looking
+      await hurrying
     },
   }
 }
