@@ -1,6 +1,6 @@
 import { BackendError, type CheckpointCondition, type Checkpoints, type Sighting } from '../backends/backend.ts'
-import type { Ending, SeenCheckpoint } from '../db/settle.ts'
-import { type Failure, failure } from '../sandbox/failures.ts'
+import type { SeenCheckpoint } from '../db/settle.ts'
+import { failure } from '../sandbox/failures.ts'
 import type { Work } from './operation.ts'
 
 type Written = Exclude<CheckpointCondition, { is: 'pending' }>
@@ -53,17 +53,10 @@ export async function verified(
 }
 
 /** What is said of a sandbox that had vanished before anybody touched it. */
-export function goneBefore(
-  id: string,
-  seen: Extract<Known, { is: 'absent' | 'lost' }>,
-): Pick<Ending, 'rest'> & { error: Failure } {
-  return seen.is === 'absent'
-    ? {
-        error: failure('sandbox_expired', `Its provider says that there is no ${id} any more.`),
-        rest: { state: 'gone', reason: 'expired' },
-      }
-    : {
-        error: failure('sandbox_expired', `Nothing is left of ${id} that runs or could be resumed: ${seen.why}.`),
-        rest: { state: 'gone', reason: 'instance_lost' },
-      }
+export function goneBefore(id: string, seen: Extract<Known, { is: 'absent' | 'lost' }>) {
+  const [message, reason] =
+    seen.is === 'absent'
+      ? ([`Its provider says that there is no ${id} any more.`, 'expired'] as const)
+      : ([`Nothing is left of ${id} that runs or could be resumed: ${seen.why}.`, 'instance_lost'] as const)
+  return { error: failure('sandbox_expired', message), rest: { state: 'gone' as const, reason } }
 }

@@ -124,6 +124,7 @@ async function attempt(
   }
   try {
     const ending = await verb.giveUp(work, error)
+    signal.throwIfAborted() // what could not be seen any more because we are stopping is not what is true
     return ending ? { ending } : { ending, error }
   } catch (thrown) {
     signal.throwIfAborted()

@@ -24,15 +24,15 @@ export const resume: Verb = {
 
   async perform(work) {
     if (work.sandbox.state === 'provisioning') return respawn(work)
+    const seen = await look(work)
+    if (seen.is === 'absent' || seen.is === 'lost') {
+      const { error, rest } = goneBefore(work.sandbox.id, seen)
+      return lost(work, error, rest.reason)
+    }
     try {
-      const seen = await look(work)
-      if (seen.is === 'absent' || seen.is === 'lost') {
-        const { error, rest } = goneBefore(work.sandbox.id, seen)
-        return await lost(work, error, rest.state === 'gone' ? rest.reason : 'expired')
-      }
       if (seen.is === 'suspended') await restore(work)
-      const skipHooks = work.operation.options.hooks === 'skip'
-      return { status: 'succeeded', outcome: 'done', rest: await wake(work, refOf(work), { isNew: false, skipHooks }) }
+      const how = { isNew: false, skipHooks: skipsHooks(work) }
+      return { status: 'succeeded', outcome: 'done', rest: await wake(work, refOf(work), how) }
     } catch (error) {
       if (!isBackendError(error, 'sandbox_expired', 'checkpoint_missing', 'checkpoint_corrupt')) throw error
       const failed = failureOf(error, work.checkpoint?.id)
@@ -92,7 +92,11 @@ async function lost(work: Work, error: Failure, reason: GoneReason): Promise<End
 }
 
 async function respawn(work: Work): Promise<Ending> {
-  return { status: 'succeeded', outcome: 'respawned', rest: await bringToLife(work) }
+  return { status: 'succeeded', outcome: 'respawned', rest: await bringToLife(work, { skipHooks: skipsHooks(work) }) }
+}
+
+function skipsHooks({ operation }: Work): boolean {
+  return operation.options.hooks === 'skip'
 }
 
 /** It runs, but could not be woken for whoever waits. Running on would cost money, and a retry would find nothing to do. */

@@ -27,7 +27,7 @@ export const spawn: Verb = {
   async perform(work) {
     const adoption = adoptionOf(work)
     if (adoption) return adopt(work, adoption)
-    return { status: 'succeeded', outcome: 'done', rest: await bringToLife(work) }
+    return { status: 'succeeded', outcome: 'done', rest: await bringToLife(work, { skipHooks: false }) }
   },
 
   async giveUp(work, error) {
@@ -37,7 +37,7 @@ export const spawn: Verb = {
 }
 
 /** A new life, under the id that the sandbox has. Instances of earlier lives, whatever has kept them alive, are replaced. */
-export async function bringToLife(work: Work): Promise<Awake> {
+export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolean }): Promise<Awake> {
   const { backend, operation, provider, sandbox } = work
   const life = operation.id
   // The first attempt at a new sandbox need not look: nobody can have made anything for it.
@@ -48,7 +48,7 @@ export async function bringToLife(work: Work): Promise<Awake> {
   const mine = found.find((instance) => instance.life === life)
   const seen = mine && (await look(work, mine.ref))
   if (mine && seen?.is === 'lost') await endInstance(work, mine.ref)
-  if (mine && seen?.is === 'running') return wake(work, mine.ref, { isNew: true, skipHooks: false })
+  if (mine && seen?.is === 'running') return wake(work, mine.ref, { isNew: true, skipHooks })
 
   const { adopt: _, ...spec } = sandbox.spec as Spec & { adopt?: Adoption }
   const wanted = {
@@ -59,7 +59,7 @@ export async function bringToLife(work: Work): Promise<Awake> {
     ttlMs: sandbox.hard_ttl_ms ?? provider.patience.leaseMs,
   }
   const { ref } = await provider.ask('create', (call) => backend.create(wanted, call))
-  return wake(work, ref, { isNew: true, skipHooks: false })
+  return wake(work, ref, { isNew: true, skipHooks })
 }
 
 /** Ends what this operation has made. Returns when nothing of it is left; throws when nobody can say. */

@@ -1,10 +1,11 @@
 import { BackendError } from '../backends/backend.ts'
 import { listCheckpoints } from '../db/checkpoints.ts'
-import type { Ending } from '../db/settle.ts'
+import type { Ending, Rest } from '../db/settle.ts'
 import { teardownQueue } from '../queues/teardown.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { look, refOf } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
+import { isBackendError } from './provider.ts'
 import { checkpointOf } from './sleep.ts'
 
 /** Checkpoints that are read at a time when all of a sandbox's are deleted. */
@@ -32,24 +33,26 @@ export const teardown: Verb = {
       if (mayHaveActed(work)) throw unknown
       return undefined
     })
-    // What could not be deleted besides is found by the sweeper; nothing computes any more.
-    if (seen?.is === 'absent') {
+    // Nothing computes any more. What could not be deleted besides is found by the sweeper.
+    if (seen?.is === 'absent' || seen?.is === 'lost') {
       return work.operation.kind === 'destroy' ? { status: 'failed', error, rest: gone(work) } : ended(work)
     }
-    if (seen?.is === 'lost') return undefined
-    if (seen?.is === 'running')
-      return { status: 'failed', error, rest: { state: 'running', incarnation: seen.incarnation } }
-    if (work.checkpoint) return { status: 'failed', error, rest: { state: 'suspended' } }
-    if (seen?.is === 'suspended' && work.backend.pausing !== 'none') {
-      // Put to sleep by its provider, which nobody had asked for.
-      return {
-        status: 'failed',
-        error,
-        rest: { state: 'suspended', checkpoint: await checkpointOf(work, work.backend.pausing) },
-      }
-    }
-    return { status: 'failed', error, rest: { state: 'running' } }
+    if (work.checkpoint && seen?.is !== 'running') return { status: 'failed', error, rest: { state: 'suspended' } }
+    if (seen?.is === 'suspended') return { status: 'failed', error, rest: await asleep(work) }
+    return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
   },
+}
+
+/** Put to sleep by its provider, which nobody had asked for; with something it can be resumed from, or without. */
+async function asleep(work: Work): Promise<Rest> {
+  const lost = { state: 'gone', reason: 'checkpoint_missing' } as const
+  if (work.backend.pausing === 'none') return lost
+  try {
+    return { state: 'suspended', checkpoint: await checkpointOf(work, work.backend.pausing) }
+  } catch (error) {
+    if (isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) return lost
+    throw error
+  }
 }
 
 /** Ends an instance, and returns when the provider says that there is none. */
