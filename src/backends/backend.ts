@@ -25,7 +25,10 @@ export type Backend = {
   adopt(ref: string, owner: Owner, call: Call): Promise<void>
   /** What is true of an instance right now, by its ref and never from a list. */
   look(ref: string, call: Call): Promise<Sighting>
-  /** Ends an instance for good. One that is not there has ended. What it can be resumed from may go with it. */
+  /**
+   * Ends an instance for good, whatever it is doing: also one that is still starting, or only remains. One that is not there has
+   * ended, and one that has ended is `absent`. What it can be resumed from may go with it.
+   */
   end(target: Target, call: Call): Promise<void>
 
   /** Runs a shell command inside and waits for its end. Not for the agent: that is started with the instance. */
@@ -51,8 +54,16 @@ export type Backend = {
 export type Pausing = Checkpoints & {
   /** What a resumed sandbox still has of what it had: its processes, or only its files. */
   readonly preserves: 'memory' | 'disk'
-  /** Puts an instance to sleep. One that sleeps already is a success. `look` then shows the checkpoint. */
-  suspend(target: Target, asked: { key: string }, call: Call): Promise<void>
+  /**
+   * True where waking uses the checkpoint up, or instance and checkpoint are one: afterwards there is nothing to discard. False
+   * where every pause leaves a checkpoint with a name of its own, which then has to be discarded.
+   */
+  readonly consumesCheckpoint: boolean
+  /**
+   * Puts an instance to sleep. One that sleeps already is a success. Tells the checkpoint if the provider has told it; if not,
+   * or if the answer is lost, `look` has to show it.
+   */
+  suspend(target: Target, asked: { key: string }, call: Call): Promise<{ checkpointRef: string | undefined }>
   /**
    * Wakes it, as a new incarnation. One that is awake already is a success. Fails with `checkpoint_missing` or
    * `checkpoint_corrupt` when there is nothing whole to wake it from, and with `sandbox_expired` when there is no trace of it.
@@ -66,14 +77,14 @@ export type Snapshots = Checkpoints & {
 }
 
 export type Checkpoints = {
-  /** Looks at the checkpoint itself, not at what was said of it. */
+  /** Looks at the checkpoint itself, not at what was said of it. Still being written, or the pause not over: `pending`. */
   verify(checkpointRef: string, call: Call): Promise<CheckpointCondition>
   /** One that is not there has been deleted. Never ends an instance, also where the two are one. */
   discard(checkpointRef: string, call: Call): Promise<void>
 }
 
 export type Lease = {
-  /** From now on. `look` shows what the provider made of it. */
+  /** From now on; more than the provider allows is its maximum. `look` shows what the provider made of it. */
   set(target: Target, ttlMs: number, call: Call): Promise<void>
 }
 
@@ -88,6 +99,7 @@ export type Wanted = Owner & {
   spec: Spec
   /** What its files begin as. */
   checkpointRef: string | undefined
+  /** More than the provider allows is its maximum. */
   ttlMs: number
 }
 
@@ -101,12 +113,13 @@ export type Waking = { key: string; ttlMs: number }
 export type Target = { ref: string; incarnation: string | null }
 
 export type Sighting =
+  /** The incarnation is the same for as long as it has not been suspended, ended or restarted, and never comes again. */
   | { is: 'running'; incarnation: string; endsAt?: Date }
   /** Asleep, with what it can be resumed from, as far as the provider shows that. */
   | { is: 'suspended'; checkpointRef: string | undefined }
-  /** On its way somewhere: to be looked at again. */
-  | { is: 'changing'; why: string }
-  /** There are remains, but nothing runs, and nothing can be resumed. */
+  /** On its way somewhere: to be looked at again. It can be ended all the same, by its incarnation if it has one. */
+  | { is: 'changing'; why: string; incarnation?: string }
+  /** Nothing of it can be used or resumed. There are remains, which may even run, and have to be ended. */
   | { is: 'lost'; why: string }
   /** The provider says that there is no such thing. */
   | { is: 'absent' }

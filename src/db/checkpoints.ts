@@ -40,3 +40,20 @@ export async function listCheckpoints(
 export async function recordDeleted(db: Db, id: string): Promise<void> {
   await sql`update sandman.checkpoints set status = 'deleted' where id = ${id} and status <> 'deleted'`.execute(db)
 }
+
+/** Whether somebody was given this checkpoint as a snapshot, and may want to make a sandbox from it. */
+export async function isPromised(db: Db, id: string): Promise<boolean> {
+  const promised = await db
+    .selectFrom('operations')
+    .innerJoin('checkpoints', (join) =>
+      join
+        .onRef('operations.sandbox_id', '=', 'checkpoints.sandbox_id')
+        .onRef('operations.checkpoint_id', '=', 'checkpoints.id'),
+    )
+    .select('operations.id')
+    .where('checkpoints.id', '=', id)
+    .where('operations.kind', '=', 'snapshot')
+    .limit(1)
+    .executeTakeFirst()
+  return promised !== undefined
+}

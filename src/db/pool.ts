@@ -64,8 +64,8 @@ export function explainDbError(error: unknown, databaseUrl: string): unknown {
         { cause: error },
       )
     }
-    // Shutting down, not accepting, out of connections, out of time: it may be asked again.
-    if (!/^(57P0[123]|57014|53300|08...)$/.test(String(code))) return error
+    // Shutting down, not accepting, out of connections, out of time, not letting us in: it may be asked again, some time.
+    if (!/^(57P0[123]|57014|53300|08...|28...|3D000)$/.test(String(code))) return error
   } else if (!isLostConnection(error)) return error
   return new SandmanError(
     'database_unreachable',

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
-import type { Failure } from '../sandbox/failures.ts'
+import { type Failure, storable } from '../sandbox/failures.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import { type GoneReason, movesInto } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
@@ -103,7 +103,11 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
   const outcome = ending.status === 'succeeded' ? ending.outcome : null
   const error = ending.status === 'succeeded' ? null : JSON.stringify(ending.error)
   const reason = rest.state === 'gone' ? rest.reason : null
-  const detail = { status: ending.status, outcome, reason, evidence: ending.evidence }
+  // What was seen may contain whatever a sandbox or a provider has said.
+  const evidence = JSON.stringify(ending.evidence ?? {}, (_key, value: unknown) =>
+    typeof value === 'string' ? storable(value) : value,
+  )
+  const detail = { status: ending.status, outcome, reason, evidence: JSON.parse(evidence) as unknown }
 
   const { rows } = await sql<Result>`
     /* settle */ with sandbox as (

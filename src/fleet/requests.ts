@@ -147,7 +147,11 @@ export const EventsRequest = z.strictObject({
 export function parseRequest<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
   const parsed = schema.safeParse(given)
   if (parsed.success) return parsed.data
-  const problems = parsed.error.issues.map(({ path, message }) => ({ field: path.join('.') || '(request)', message }))
+  const problems = parsed.error.issues.map((issue) => ({
+    field: issue.path.join('.') || '(request)',
+    // Of a key, the issue itself says no more than that it is invalid.
+    message: issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message,
+  }))
   throw new SandmanError(
     'request_invalid',
     `The request cannot be read: ${problems.map(({ field, message }) => `${field}: ${message}`).join('; ')}.`,

@@ -29,6 +29,8 @@ export type WorkerParts = {
   patience?: Patience
 }
 
+const BACKEND_CLOSE_MS = 1_000
+
 /** Takes jobs from the queues until it is stopped. Stateless: any number of them, on any number of machines. */
 export async function startWorker(config: RunningConfig, events: Events, parts: WorkerParts = {}): Promise<Running> {
   const { handle, store } = await layFoundation(config, { role: 'consumer', name: 'worker', events })
@@ -84,7 +86,9 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
       store.close(),
       producer.close(),
       handle.close(),
-      ...[...backends.values()].map((backend) => backend.close()),
+      ...[...backends.values()].map((backend) =>
+        withDeadline(BACKEND_CLOSE_MS, backend.name, () => backend.close()).catch(() => {}),
+      ),
     ])
   }
   let stopping: Promise<void> | undefined

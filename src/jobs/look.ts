@@ -1,6 +1,5 @@
 import { BackendError, type CheckpointCondition, type Checkpoints, type Sighting } from '../backends/backend.ts'
 import type { SeenCheckpoint } from '../db/settle.ts'
-import { failure } from '../sandbox/failures.ts'
 import type { Work } from './operation.ts'
 
 type Written = Exclude<CheckpointCondition, { is: 'pending' }>
@@ -12,11 +11,16 @@ export function refOf({ sandbox }: Work): string {
   return sandbox.provider_ref
 }
 
+/** What is true of an instance at this moment. */
+export function lookNow({ backend, provider }: Work, ref: string): Promise<Sighting> {
+  return provider.ask('look', (call) => backend.look(ref, call))
+}
+
 /** What is true of an instance once it has come to rest. */
 export async function look(work: Work, ref = refOf(work)): Promise<Known> {
-  const { backend, provider } = work
+  const { provider } = work
   const seen = await provider.poll<Known>(provider.patience.changingMs, async () => {
-    const sighting = await provider.ask('look', (call) => backend.look(ref, call))
+    const sighting = await lookNow(work, ref)
     if (sighting.is !== 'changing') return { answer: sighting }
     return { still: new BackendError('sandbox_unreachable', `${work.sandbox.id} is still changing: ${sighting.why}.`) }
   })
@@ -50,13 +54,4 @@ export async function verified(
     )
   }
   return { kind, providerRef: checkpointRef, name, sizeBytes: condition.sizeBytes }
-}
-
-/** What is said of a sandbox that had vanished before anybody touched it. */
-export function goneBefore(id: string, seen: Extract<Known, { is: 'absent' | 'lost' }>) {
-  const [message, reason] =
-    seen.is === 'absent'
-      ? ([`Its provider says that there is no ${id} any more.`, 'expired'] as const)
-      : ([`Nothing is left of ${id} that runs or could be resumed: ${seen.why}.`, 'instance_lost'] as const)
-  return { error: failure('sandbox_expired', message), rest: { state: 'gone' as const, reason } }
 }

@@ -49,12 +49,17 @@ export type Verb = {
    * and something may have been changed there; then the operation stays open, and is looked at again.
    */
   giveUp(work: Work, error: Failure): Promise<Ending | undefined>
+  /** Goes on performing, once in a while, as long as nobody can say what it has come to. */
+  persists?: true
   /** What is left to tidy up once the operation has settled. Nobody waits for it, and nothing depends on it. */
   tidyUp?(work: Work, ending: Ending): Promise<void>
 }
 
 /** An operation that ends every worker it meets is looked at, but not worked on any more. */
 const CUT_OFF_MAX = 20
+
+/** Between what went wrong and what is in the way of finding out what that has come to. */
+const THEN = ' Then: '
 
 /** How long a worker leaves an operation alone whose backend it does not have: for one that has, or until there is one. */
 const NOT_MINE_MS = [50, 5_000] as const
@@ -110,7 +115,7 @@ async function attempt(
 ): Promise<{ ending: Ending; error?: undefined } | { ending: undefined; error: Failure }> {
   const { operation } = work
   let error = wornOut(work, verb)
-  if (!error) {
+  if (!error || (verb.persists && !isPoison(work))) {
     try {
       return { ending: await verb.perform(work) }
     } catch (thrown) {
@@ -128,29 +133,41 @@ async function attempt(
     return ending ? { ending } : { ending, error }
   } catch (thrown) {
     signal.throwIfAborted()
-    const unknown = failureOf(thrown, work.checkpoint?.id)
-    return { ending: undefined, error: { ...error, message: `${error.message} Then: ${unknown.message}` } }
+    const [first] = error.message.split(THEN) // and not what came of every look since
+    const { message } = failureOf(thrown)
+    return { ending: undefined, error: failure(error.error_type, `${first}${THEN}${message}`, error.checkpoint_id) }
   }
 }
 
 /** Why an operation is not worked on any more, when it is not. */
-function wornOut({ operation }: Work, verb: Verb): Failure | undefined {
-  const cutOff = operation.attempt - 1 - operation.failures
-  if (operation.failures >= verb.queue.attemptsMax) return operation.last_error ?? undefined
-  if (cutOff < CUT_OFF_MAX) return undefined
-  return failure('internal', `${cutOff} workers were cut off while they worked on ${operation.id}.`)
+function wornOut(work: Work, verb: Verb): Failure | undefined {
+  const { operation } = work
+  if (isPoison(work))
+    return failure('internal', `${cutOff(work)} workers were cut off while they worked on ${operation.id}.`)
+  return operation.failures >= verb.queue.attemptsMax ? (operation.last_error ?? undefined) : undefined
+}
+
+/** It has ended every worker that it met. */
+function isPoison(work: Work): boolean {
+  return cutOff(work) >= CUT_OFF_MAX
+}
+
+/** Attempts that were not heard of again. */
+function cutOff({ operation }: Work): number {
+  return operation.attempt - 1 - operation.failures
 }
 
 /** Whether any attempt, this one included, may have changed something at the provider. */
-export function mayHaveActed({ operation, provider }: Work): boolean {
-  return provider.acted || operation.acted || operation.attempt - 1 > operation.failures
+export function mayHaveActed(work: Work): boolean {
+  return work.provider.acted || work.operation.acted || cutOff(work) > 0
 }
 
 function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
   const { db, fleet, events, patience = PATIENCE } = deps
   const name = taken.sandbox.backend
   const backend = deps.backends.get(name) as Backend
-  const provider = new Provider({ backend: name, operationId: taken.operation.id, patience, signal, events })
+  const ids = { operationId: taken.operation.id, sandboxId: taken.sandbox.id }
+  const provider = new Provider({ backend: name, ...ids, patience, signal, events })
   return { ...taken, db, fleet, backend, provider, events, evidence: {} }
 }
 

@@ -1,11 +1,12 @@
 import type { Pausing } from '../backends/backend.ts'
 import type { Ending } from '../db/settle.ts'
 import { pauseQueue } from '../queues/pause.ts'
-import { type Failure, failure } from '../sandbox/failures.ts'
-import { goneBefore, type Known, look, refOf } from './look.ts'
+import { failure } from '../sandbox/failures.ts'
+import { vanished } from './end.ts'
+import { type Known, look } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
-import { checkpointOf, suspend } from './sleep.ts'
+import { checkpointOf, suspend, wakeAgain } from './sleep.ts'
 import { teardown } from './teardown.ts'
 
 /**
@@ -26,13 +27,19 @@ export const pause: Verb = {
     if (pausing === 'none') return unsupported(work)
 
     const seen = await look(work)
-    if (seen.is === 'absent' || seen.is === 'lost') return vanished(work, seen)
-    if (seen.is === 'running') await suspend(work, pausing, seen.incarnation)
-    return asleep(work, pausing)
+    if (seen.is === 'absent' || seen.is === 'lost') return vanish(work, seen)
+    try {
+      const checkpoint =
+        seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await checkpointOf(work, pausing)
+      return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
+    } catch (error) {
+      if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
+      return wakeAgain(work, pausing, failureOf(error))
+    }
   },
 
   async giveUp(work, error) {
-    if (work.sandbox.state === 'killing') return teardown.giveUp(work, error)
+    if (work.sandbox.state === 'killing') return teardown.perform(work).catch(() => teardown.giveUp(work, error))
     const { pausing } = work.backend
     if (pausing === 'none') return unsupported(work)
 
@@ -41,51 +48,30 @@ export const pause: Verb = {
       return undefined
     })
     if (seen?.is === 'suspended') return asleep(work, pausing)
-    if (seen?.is === 'absent' || seen?.is === 'lost') return vanished(work, seen)
+    if (seen?.is === 'absent' || seen?.is === 'lost') return vanish(work, seen)
     // It runs; or nobody has seen it, and nothing was done to it.
     return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
   },
 }
 
-/** The ending of a sandbox that its provider has put to sleep. */
-async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
+/** After the last attempt a checkpoint that cannot be seen to be whole is as good as none, for whatever reason. */
+export async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
   try {
     const checkpoint = await checkpointOf(work, pausing)
     return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
   } catch (error) {
-    if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
     return wakeAgain(work, pausing, failureOf(error))
   }
 }
 
-/** Nothing it could be resumed from later: it comes back now, or it is gone. */
-async function wakeAgain(work: Work, pausing: Pausing, error: Failure): Promise<Ending> {
-  const { provider, operation, sandbox } = work
-  const asked = { key: operation.id, ttlMs: sandbox.hard_ttl_ms ?? provider.patience.leaseMs }
-  const sleeping = { ref: refOf(work), checkpointRef: undefined }
-  try {
-    await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
-    const seen = await look(work)
-    if (seen.is === 'running')
-      return { status: 'failed', error, rest: { state: 'running', incarnation: seen.incarnation } }
-  } catch (thrown) {
-    if (!isBackendError(thrown, 'checkpoint_missing', 'checkpoint_corrupt', 'sandbox_expired')) throw thrown
-  }
-  const reason = error.error_type === 'checkpoint_corrupt' ? 'checkpoint_corrupt' : 'checkpoint_missing'
-  return { status: 'failed', error, rest: { state: 'gone', reason } }
-}
-
 /** It was not there to be suspended; or it was, and the pause left nothing behind. */
-function vanished(work: Work, seen: Extract<Known, { is: 'absent' | 'lost' }>): Ending {
-  const { id } = work.sandbox
-  if (mayHaveActed(work)) {
-    const error = failure(
-      'checkpoint_missing',
-      `${id} is not there after it was to be suspended, and left no checkpoint.`,
-    )
-    return { status: 'failed', error, rest: { state: 'gone', reason: 'checkpoint_missing' } }
-  }
-  return { status: 'failed', ...goneBefore(id, seen) }
+async function vanish(work: Work, seen: Extract<Known, { is: 'absent' | 'lost' }>): Promise<Ending> {
+  const hadActed = mayHaveActed(work)
+  const ending = await vanished(work, seen)
+  if (!hadActed) return ending
+  const message = `${work.sandbox.id} is not there after it was to be suspended, and left no checkpoint.`
+  const rest = { state: 'gone', reason: 'checkpoint_missing' } as const
+  return { status: 'failed', error: failure('checkpoint_missing', message), rest }
 }
 
 /** Its row was made when its backend could; the caller is told, and nothing is touched. */

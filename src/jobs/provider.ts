@@ -23,6 +23,7 @@ export class Provider {
   readonly patience: Patience
   readonly #backend: string
   readonly #operationId: string
+  readonly #sandboxId: string
   readonly #signal: AbortSignal
   readonly #events: Events
   /** Whether something at the provider may be different because of this attempt. */
@@ -31,6 +32,7 @@ export class Provider {
   constructor(options: {
     backend: string
     operationId: string
+    sandboxId: string
     patience: Patience
     signal: AbortSignal
     events: Events
@@ -38,6 +40,7 @@ export class Provider {
     this.patience = options.patience
     this.#backend = options.backend
     this.#operationId = options.operationId
+    this.#sandboxId = options.sandboxId
     this.#signal = options.signal
     this.#events = options.events
   }
@@ -52,8 +55,10 @@ export class Provider {
     const told = () => ({ ...asked, durationMs: Math.round(performance.now() - askedAt) })
     this.#events.emit('provider.asked', asked)
     try {
-      const answer = await withDeadline(this.patience.callMs[call], `${call} at ${this.#backend}`, (late) =>
-        work({ signal: AbortSignal.any([late, this.#signal]) }),
+      const answer = await withDeadline(
+        this.patience.callMs[call],
+        `${call} of ${this.#sandboxId} at ${this.#backend}`,
+        (late) => work({ signal: AbortSignal.any([late, this.#signal]) }),
       )
       this.#events.emit('provider.answered', told())
       return answer

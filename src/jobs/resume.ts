@@ -1,16 +1,17 @@
 import type { Pausing } from '../backends/backend.ts'
-import { recordDeleted } from '../db/checkpoints.ts'
+import { isPromised, recordDeleted } from '../db/checkpoints.ts'
 import type { Ending } from '../db/settle.ts'
 import { describeError } from '../errors.ts'
 import { resumeQueue } from '../queues/resume.ts'
-import { type Failure, failure } from '../sandbox/failures.ts'
+import type { Failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
-import { goneBefore, look, refOf } from './look.ts'
-import type { Verb, Work } from './operation.ts'
+import { endInstance, vanished } from './end.ts'
+import { look, refOf } from './look.ts'
+import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
-import { checkpointOf, suspend } from './sleep.ts'
+import { suspend } from './sleep.ts'
 import { bringToLife, endOwn, spawn } from './spawn.ts'
-import { wake } from './wake.ts'
+import { leaseMs, wake } from './wake.ts'
 
 /**
  * Wakes a sandbox, until it was seen to be awake: restored, with its time-to-live, its hooks run and its preview answering.
@@ -25,33 +26,37 @@ export const resume: Verb = {
   async perform(work) {
     if (work.sandbox.state === 'provisioning') return respawn(work)
     const seen = await look(work)
-    if (seen.is === 'absent' || seen.is === 'lost') {
-      const { error, rest } = goneBefore(work.sandbox.id, seen)
-      return lost(work, error, rest.reason)
-    }
+    if (seen.is === 'absent' || seen.is === 'lost') return lost(work, await vanished(work, seen))
     try {
       if (seen.is === 'suspended') await restore(work)
       const how = { isNew: false, skipHooks: skipsHooks(work) }
       return { status: 'succeeded', outcome: 'done', rest: await wake(work, refOf(work), how) }
-    } catch (error) {
-      if (!isBackendError(error, 'sandbox_expired', 'checkpoint_missing', 'checkpoint_corrupt')) throw error
-      const failed = failureOf(error, work.checkpoint?.id)
-      return lost(work, failed, REASONS[failed.error_type as keyof typeof REASONS])
+    } catch (thrown) {
+      if (!isBackendError(thrown, 'sandbox_expired', 'checkpoint_missing', 'checkpoint_corrupt')) throw thrown
+      const error = failureOf(thrown, work.checkpoint?.id)
+      await endInstance(work, refOf(work)) // or what is left of it would be out of reach once it is gone
+      const reason = REASONS[error.error_type as keyof typeof REASONS]
+      return lost(work, { status: 'failed', error, rest: { state: 'gone', reason } })
     }
   },
 
   async giveUp(work, error) {
     if (work.sandbox.state === 'provisioning') return spawn.giveUp(work, error)
-    if (work.operation.options.if_lost === 'respawn') {
+    const respawns = work.operation.options.if_lost === 'respawn'
+    if (respawns) {
       await endOwn(work).catch((left: unknown) => {
         work.evidence.left_over = describeError(left)
       })
     }
-    // Suspended claims nothing but that there is a checkpoint; so that is where it rests when nobody can see it.
-    const seen = await look(work).catch(() => undefined)
+    const seen = await look(work).catch((unknown: unknown) => {
+      if (mayHaveActed(work)) throw unknown
+      return undefined
+    })
     if (seen?.is === 'running') return putBack(work, error, seen.incarnation)
     if (seen?.is === 'absent' || seen?.is === 'lost') {
-      return { status: 'failed', ...goneBefore(work.sandbox.id, seen), checkpoints: { which: 'own', are: 'missing' } }
+      const ending = await vanished(work, seen)
+      // Why it could not be replaced says more than that it had to be.
+      return { ...ending, ...(respawns && { error }), ...(await checkpointAfter(work)) }
     }
     return { status: 'failed', error, rest: { state: 'suspended' } }
   },
@@ -59,11 +64,12 @@ export const resume: Verb = {
   /** Nothing rests any more on what it was woken from. If this is cut off, the sweeper finds it. */
   async tidyUp({ backend, checkpoint, db, provider }, { rest, checkpoints }) {
     const { pausing } = backend
-    const newer = rest.state === 'suspended' ? rest.checkpoint : undefined
-    if (!checkpoint || pausing === 'none' || checkpoints || !(rest.state === 'running' || newer)) return
-    // Some providers call every checkpoint of an instance by the same name.
-    if (newer?.providerRef !== checkpoint.provider_ref)
+    const isOver = rest.state === 'running' || (rest.state === 'suspended' && rest.checkpoint !== undefined)
+    if (!checkpoint || pausing === 'none' || checkpoints || !isOver) return
+    if (!pausing.consumesCheckpoint) {
+      if (await isPromised(db, checkpoint.id)) return
       await provider.ask('discard', (call) => pausing.discard(checkpoint.provider_ref, call))
+    }
     await recordDeleted(db, checkpoint.id)
   },
 }
@@ -75,20 +81,29 @@ const REASONS = {
 } as const satisfies Partial<Record<Failure['error_type'], GoneReason>>
 
 async function restore(work: Work): Promise<void> {
-  const { backend, checkpoint, operation, provider, sandbox } = work
+  const { backend, checkpoint, operation, provider } = work
   const pausing = backend.pausing as Pausing
   const sleeping = { ref: refOf(work), checkpointRef: checkpoint?.provider_ref }
-  const asked = { key: operation.id, ttlMs: sandbox.hard_ttl_ms ?? provider.patience.leaseMs }
+  const asked = { key: operation.id, ttlMs: leaseMs(work) }
   await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
 }
 
-async function lost(work: Work, error: Failure, reason: GoneReason): Promise<Ending> {
-  const checkpoints = { which: 'own', are: 'missing' } as const
-  work.evidence.lost = error.message
-  if (work.operation.options.if_lost === 'respawn') return { ...(await respawn(work)), checkpoints }
-  const { error_type, message } = error
-  const named = failure(error_type, message, work.checkpoint?.id)
-  return { status: 'failed', error: named, rest: { state: 'gone', reason }, checkpoints }
+/** Gone, as the ending says; or replaced, when the caller allows it. */
+async function lost(work: Work, ending: Extract<Ending, { status: 'failed' | 'refused' }>): Promise<Ending> {
+  work.evidence.lost = ending.error.message
+  const isReplaced = work.operation.options.if_lost === 'respawn'
+  return { ...(isReplaced ? await respawn(work) : ending), ...(await checkpointAfter(work)) }
+}
+
+/** A sandbox may be lost and its files not. The checkpoint is said to be missing only when it was seen to be. */
+async function checkpointAfter({ backend, checkpoint, provider }: Work): Promise<Pick<Ending, 'checkpoints'>> {
+  const { pausing } = backend
+  if (!checkpoint || pausing === 'none') return {}
+  const condition = await provider
+    .ask('verify', (call) => pausing.verify(checkpoint.provider_ref, call))
+    .catch(() => undefined)
+  const isBroken = condition?.is === 'missing' || condition?.is === 'corrupt'
+  return isBroken ? { checkpoints: { which: 'own', are: 'missing' } } : {}
 }
 
 async function respawn(work: Work): Promise<Ending> {
@@ -103,8 +118,11 @@ function skipsHooks({ operation }: Work): boolean {
 async function putBack(work: Work, error: Failure, incarnation: string): Promise<Ending> {
   const pausing = work.backend.pausing as Pausing
   try {
-    await suspend(work, pausing, incarnation)
-    return { status: 'failed', error, rest: { state: 'suspended', checkpoint: await checkpointOf(work, pausing) } }
+    return {
+      status: 'failed',
+      error,
+      rest: { state: 'suspended', checkpoint: await suspend(work, pausing, incarnation) },
+    }
   } catch (thrown) {
     work.evidence.put_back = failureOf(thrown).message
     const seen = await look(work)
@@ -115,6 +133,6 @@ async function putBack(work: Work, error: Failure, incarnation: string): Promise
         rest: { state: 'running', providerRef: refOf(work), incarnation: seen.incarnation },
       }
     if (seen.is === 'suspended') return { status: 'failed', error, rest: { state: 'suspended' } }
-    return { status: 'failed', ...goneBefore(work.sandbox.id, seen), checkpoints: { which: 'own', are: 'missing' } }
+    return { ...(await vanished(work, seen)), ...(await checkpointAfter(work)) }
   }
 }

@@ -1,22 +1,31 @@
 import { BackendError, type Pausing } from '../backends/backend.ts'
-import type { SeenCheckpoint } from '../db/settle.ts'
+import type { Ending, SeenCheckpoint } from '../db/settle.ts'
+import type { Failure } from '../sandbox/failures.ts'
+import { endInstance } from './end.ts'
 import { look, refOf, verified } from './look.ts'
 import type { Work } from './operation.ts'
+import { isBackendError } from './provider.ts'
+import { leaseMs } from './wake.ts'
 
-export async function suspend(work: Work, pausing: Pausing, incarnation: string): Promise<void> {
+/** Puts it to sleep, and returns what it can be resumed from: seen at the provider, and whole. */
+export async function suspend(work: Work, pausing: Pausing, incarnation: string): Promise<SeenCheckpoint> {
   const target = { ref: refOf(work), incarnation }
-  await work.provider.ask('suspend', (call) => pausing.suspend(target, { key: work.operation.id }, call))
+  const { checkpointRef } = await work.provider.ask('suspend', (call) =>
+    pausing.suspend(target, { key: work.operation.id }, call),
+  )
+  return checkpointOf(work, pausing, checkpointRef)
 }
 
-/** What a sleeping sandbox can be resumed from: seen at the provider, and whole. */
-export async function checkpointOf(work: Work, pausing: Pausing): Promise<SeenCheckpoint> {
+/** What a sleeping sandbox can be resumed from. `told` is what the provider has said of it. */
+export async function checkpointOf(work: Work, pausing: Pausing, told?: string): Promise<SeenCheckpoint> {
   const { provider, sandbox } = work
   const checkpointRef = await provider.poll(provider.patience.pendingMs, async () => {
     const seen = await look(work)
     if (seen.is === 'running') {
       return { still: new BackendError('sandbox_unreachable', `${sandbox.id} was to be suspended, and still runs.`) }
     }
-    if (seen.is === 'suspended' && seen.checkpointRef !== undefined) return { answer: seen.checkpointRef }
+    const shown = seen.is === 'suspended' ? (seen.checkpointRef ?? told) : undefined
+    if (shown !== undefined) return { answer: shown }
     const still = new BackendError(
       'checkpoint_missing',
       `${sandbox.id} was suspended, and its provider has no checkpoint.`,
@@ -26,4 +35,28 @@ export async function checkpointOf(work: Work, pausing: Pausing): Promise<SeenCh
     return { still }
   })
   return verified(work, pausing, { kind: 'pause', checkpointRef })
+}
+
+/** Asleep, with nothing that it could be resumed from later: it comes back now, or it is gone. */
+export async function wakeAgain(work: Work, pausing: Pausing, error: Failure): Promise<Ending> {
+  const { provider, operation, sandbox } = work
+  const sleeping = { ref: refOf(work), checkpointRef: undefined }
+  const asked = { key: operation.id, ttlMs: leaseMs(work) }
+  try {
+    await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
+    const incarnation = await provider.poll(provider.patience.pendingMs, async () => {
+      const seen = await look(work)
+      if (seen.is === 'running') return { answer: seen.incarnation }
+      // What is shown may lag behind the waking.
+      const still = new BackendError('sandbox_unreachable', `${sandbox.id} was woken, and still sleeps.`)
+      if (seen.is === 'suspended') return { still }
+      throw new BackendError('sandbox_expired', `${sandbox.id} vanished while it woke.`)
+    })
+    return { status: 'failed', error, rest: { state: 'running', incarnation } }
+  } catch (thrown) {
+    if (!isBackendError(thrown, 'checkpoint_missing', 'checkpoint_corrupt', 'sandbox_expired')) throw thrown
+  }
+  await endInstance(work, refOf(work))
+  const reason = error.error_type === 'checkpoint_corrupt' ? 'checkpoint_corrupt' : 'checkpoint_missing'
+  return { status: 'failed', error, rest: { state: 'gone', reason } }
 }

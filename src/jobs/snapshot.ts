@@ -1,9 +1,10 @@
-import type { Pausing } from '../backends/backend.ts'
 import type { Ending } from '../db/settle.ts'
 import { snapshotQueue } from '../queues/snapshot.ts'
 import { failure } from '../sandbox/failures.ts'
-import { goneBefore, look, refOf, verified } from './look.ts'
+import { vanished } from './end.ts'
+import { look, refOf, verified } from './look.ts'
 import type { Verb, Work } from './operation.ts'
+import { asleep } from './pause.ts'
 import { checkpointOf } from './sleep.ts'
 
 /**
@@ -21,8 +22,11 @@ export const snapshot: Verb = {
     if (snapshots === 'none') return unsupported(work)
 
     const seen = await look(work)
-    if (seen.is === 'absent' || seen.is === 'lost') return { status: 'failed', ...goneBefore(work.sandbox.id, seen) }
-    if (seen.is === 'suspended' && pausing !== 'none') return asleep(work, pausing)
+    if (seen.is === 'absent' || seen.is === 'lost') return vanished(work, seen)
+    if (seen.is === 'suspended' && pausing !== 'none') {
+      const checkpoint = await checkpointOf(work, pausing)
+      return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
+    }
     const target = { ref: refOf(work), incarnation: seen.is === 'running' ? seen.incarnation : null }
     const { name } = operation.options
     const { checkpointRef } = await provider.ask('snapshot', (call) =>
@@ -35,15 +39,10 @@ export const snapshot: Verb = {
   async giveUp(work, error) {
     // A snapshot changes nothing about where its sandbox is: who cannot be seen is where it was.
     const seen = await look(work).catch(() => undefined)
-    if (seen?.is === 'absent' || seen?.is === 'lost') return { status: 'failed', ...goneBefore(work.sandbox.id, seen) }
+    if (seen?.is === 'absent' || seen?.is === 'lost') return vanished(work, seen)
     if (seen?.is === 'suspended' && work.backend.pausing !== 'none') return asleep(work, work.backend.pausing)
     return { status: 'failed', error, rest: { state: 'running' } }
   },
-}
-
-async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
-  const checkpoint = await checkpointOf(work, pausing)
-  return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
 }
 
 function unsupported({ sandbox }: Work): Ending {

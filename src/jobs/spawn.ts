@@ -2,17 +2,18 @@ import { BackendError } from '../backends/backend.ts'
 import type { Spec } from '../backends/spec.ts'
 import { findCheckpoint } from '../db/checkpoints.ts'
 import { findByProviderRef } from '../db/sandboxes.ts'
-import type { Ending } from '../db/settle.ts'
+import type { Ending, Rest } from '../db/settle.ts'
 import { spawnQueue } from '../queues/spawn.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
-import { goneBefore, look, verified } from './look.ts'
+import type { GoneReason } from '../sandbox/states.ts'
+import { endInstance } from './end.ts'
+import { type Known, look, verified } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
-import { endInstance } from './teardown.ts'
-import { type Awake, wake } from './wake.ts'
+import { type Awake, leaseMs, wake } from './wake.ts'
 
 /** What is taken over instead of being made. */
-export type Adoption = { ref: string; checkpointRef?: string }
+export type Adoption = { ref: string; checkpointRef?: string | undefined }
 
 /**
  * Brings a sandbox to life, or takes over an instance that somebody else has made.
@@ -34,6 +35,15 @@ export const spawn: Verb = {
     if (!adoptionOf(work)) await endOwn(work)
     return { status: 'failed', error, rest: { state: 'gone', reason: 'spawn_failed' } }
   },
+
+  /** Labels what was taken over: only now is it settled who of several has it. What is left unlabelled is still its row's. */
+  async tidyUp(work, { status }) {
+    const { backend, operation, provider, sandbox } = work
+    const adoption = adoptionOf(work)
+    if (!adoption || status !== 'succeeded') return
+    const owner = { sandboxId: sandbox.id, life: operation.id }
+    await provider.ask('adopt', (call) => backend.adopt(adoption.ref, owner, call))
+  },
 }
 
 /** A new life, under the id that the sandbox has. Instances of earlier lives, whatever has kept them alive, are replaced. */
@@ -45,10 +55,14 @@ export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolea
   const found = isFirst ? [] : await provider.ask('find', (call) => backend.find(sandbox.id, call))
   for (const other of found.filter((instance) => instance.life !== life)) await endInstance(work, other.ref)
 
-  const mine = found.find((instance) => instance.life === life)
+  // What earlier commands of this operation have left running is ended before they are run again.
+  const how = { isNew: operation.attempt === 1, skipHooks }
+  const [mine, ...surplus] = found.filter((instance) => instance.life === life)
+  for (const { ref } of surplus) await endInstance(work, ref)
   const seen = mine && (await look(work, mine.ref))
-  if (mine && seen?.is === 'lost') await endInstance(work, mine.ref)
-  if (mine && seen?.is === 'running') return wake(work, mine.ref, { isNew: true, skipHooks })
+  // Lost, or put to sleep before anybody had seen it awake: nothing is lost by making it anew.
+  if (mine && (seen?.is === 'lost' || seen?.is === 'suspended')) await endInstance(work, mine.ref)
+  if (mine && seen?.is === 'running') return wake(work, mine.ref, how)
 
   const { adopt: _, ...spec } = sandbox.spec as Spec & { adopt?: Adoption }
   const wanted = {
@@ -56,10 +70,10 @@ export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolea
     life,
     spec,
     checkpointRef: await findOrigin(work),
-    ttlMs: sandbox.hard_ttl_ms ?? provider.patience.leaseMs,
+    ttlMs: leaseMs(work),
   }
   const { ref } = await provider.ask('create', (call) => backend.create(wanted, call))
-  return wake(work, ref, { isNew: true, skipHooks })
+  return wake(work, ref, how)
 }
 
 /** Ends what this operation has made. Returns when nothing of it is left; throws when nobody can say. */
@@ -90,36 +104,38 @@ function adoptionOf({ operation, sandbox }: Work): Adoption | undefined {
 }
 
 async function adopt(work: Work, { ref, checkpointRef }: Adoption): Promise<Ending> {
-  const { backend, db, operation, provider, sandbox } = work
+  const { db, sandbox } = work
   const other = await findByProviderRef(db, { backend: sandbox.backend, providerRef: ref })
   if (other && other.id !== sandbox.id) return refuse(failure('spec_invalid', `${ref} is already ${other.id}.`))
 
-  const before = await look(work, ref)
-  if (before.is === 'absent' || before.is === 'lost') return { status: 'failed', ...goneBefore(ref, before) }
-  const owner = { sandboxId: sandbox.id, life: operation.id }
-  await provider.ask('adopt', (call) => backend.adopt(ref, owner, call))
   const seen = await look(work, ref)
-  if (seen.is === 'absent' || seen.is === 'lost') return { status: 'failed', ...goneBefore(ref, seen) }
-  const taken = { status: 'succeeded', outcome: 'done' } as const
-  if (seen.is === 'running') {
-    return {
-      ...taken,
-      rest: { state: 'running', providerRef: ref, incarnation: seen.incarnation, expiresAt: seen.endsAt },
-    }
-  }
-  const sleepsOn = seen.checkpointRef ?? checkpointRef
-  if (backend.pausing === 'none' || sleepsOn === undefined) {
-    return refuse(failure('checkpoint_missing', `${ref} is suspended, and its provider shows no checkpoint.`))
-  }
+  if (seen.is === 'absent') return refuse(failure('sandbox_expired', `There is no ${ref} at its provider.`), 'expired')
+  if (seen.is === 'lost') return refuse(failure('sandbox_expired', `${ref} is lost: ${seen.why}.`), 'instance_lost')
+  const rest =
+    seen.is === 'running'
+      ? awake(ref, seen)
+      : await asleep(work, { ref, checkpointRef: seen.checkpointRef ?? checkpointRef })
+  if ('error' in rest) return refuse(rest.error)
+  return { status: 'succeeded', outcome: 'done', rest }
+}
+
+function awake(ref: string, { incarnation, endsAt }: Extract<Known, { is: 'running' }>): Rest {
+  return { state: 'running', providerRef: ref, incarnation, expiresAt: endsAt }
+}
+
+async function asleep(work: Work, { ref, checkpointRef }: Adoption): Promise<Rest | { error: Failure }> {
+  const { pausing } = work.backend
+  if (pausing === 'none' || checkpointRef === undefined)
+    return { error: failure('checkpoint_missing', `${ref} is suspended, and its provider shows no checkpoint.`) }
   try {
-    const checkpoint = await verified(work, backend.pausing, { kind: 'pause', checkpointRef: sleepsOn })
-    return { ...taken, rest: { state: 'suspended', providerRef: ref, checkpoint } }
+    const checkpoint = await verified(work, pausing, { kind: 'pause', checkpointRef })
+    return { state: 'suspended', providerRef: ref, checkpoint }
   } catch (error) {
     if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
-    return refuse(failureOf(error))
+    return { error: failureOf(error) }
   }
 }
 
-function refuse(error: Failure): Ending {
-  return { status: 'failed', error, rest: { state: 'gone', reason: 'spawn_failed' } }
+function refuse(error: Failure, reason: GoneReason = 'spawn_failed'): Ending {
+  return { status: 'failed', error, rest: { state: 'gone', reason } }
 }

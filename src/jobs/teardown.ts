@@ -1,9 +1,9 @@
-import { BackendError } from '../backends/backend.ts'
 import { listCheckpoints } from '../db/checkpoints.ts'
 import type { Ending, Rest } from '../db/settle.ts'
 import { teardownQueue } from '../queues/teardown.ts'
 import type { GoneReason } from '../sandbox/states.ts'
-import { look, refOf } from './look.ts'
+import { endAll } from './end.ts'
+import { look } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { isBackendError } from './provider.ts'
 import { checkpointOf } from './sleep.ts'
@@ -12,17 +12,17 @@ import { checkpointOf } from './sleep.ts'
 const PAGE = 100
 
 /**
- * Ends a sandbox: kill frees what it computes with, destroy also forgets what it could be resumed from. Not found at the
- * provider is success; that it is gone is said when it was seen to be.
+ * Ends a sandbox: kill frees what it computes with, destroy also forgets what it could be resumed from. Whatever carries its
+ * label is ended, whatever it is doing. Not found at the provider is success; that it is gone is said when it was seen to be.
  *
  * Delivered twice, or after a crash: the second finds less to do, or nothing.
- * Late: the call carries the incarnation that this attempt has seen, and cannot hit another one.
  */
 export const teardown: Verb = {
   queue: teardownQueue,
+  persists: true,
 
   async perform(work) {
-    await endInstance(work, refOf(work))
+    await endAll(work)
     if (work.operation.kind !== 'destroy') return ended(work)
     await discardAll(work)
     return { ...ended(work), checkpoints: { which: 'all', are: 'deleted' } }
@@ -33,10 +33,8 @@ export const teardown: Verb = {
       if (mayHaveActed(work)) throw unknown
       return undefined
     })
-    // Nothing computes any more. What could not be deleted besides is found by the sweeper.
-    if (seen?.is === 'absent' || seen?.is === 'lost') {
-      return work.operation.kind === 'destroy' ? { status: 'failed', error, rest: gone(work) } : ended(work)
-    }
+    // Not all of it could be ended or deleted, and what is left would be out of reach once it is gone: so this goes on.
+    if (seen?.is === 'absent' || seen?.is === 'lost') return undefined
     if (work.checkpoint && seen?.is !== 'running') return { status: 'failed', error, rest: { state: 'suspended' } }
     if (seen?.is === 'suspended') return { status: 'failed', error, rest: await asleep(work) }
     return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
@@ -55,22 +53,6 @@ async function asleep(work: Work): Promise<Rest> {
   }
 }
 
-/** Ends an instance, and returns when the provider says that there is none. */
-export async function endInstance(work: Work, ref: string): Promise<void> {
-  const { backend, provider, sandbox } = work
-  const seen = await look(work, ref)
-  if (seen.is === 'absent') return
-  const target = { ref, incarnation: seen.is === 'running' ? seen.incarnation : null }
-  await provider.ask('end', (call) => backend.end(target, call))
-  await provider.poll(provider.patience.changingMs, async () => {
-    const { is } = await look(work, ref)
-    if (is === 'absent') return { answer: undefined }
-    return {
-      still: new BackendError('sandbox_unreachable', `${sandbox.id} was ended, and its provider still shows it ${is}.`),
-    }
-  })
-}
-
 async function discardAll({ db, backend, provider, sandbox }: Work): Promise<void> {
   for (let after = ''; ; ) {
     const page = await listCheckpoints(db, { sandboxId: sandbox.id, after, max: PAGE })
@@ -83,12 +65,11 @@ async function discardAll({ db, backend, provider, sandbox }: Work): Promise<voi
   }
 }
 
-function ended(work: Work): Ending {
-  return { status: 'succeeded', outcome: 'done', rest: gone(work) }
-}
-
-function gone({ operation }: Work): { state: 'gone'; reason: GoneReason } {
-  const reasons = { destroy: 'destroyed', pause: 'pause_unsupported' } as const
-  const reason = operation.kind === 'destroy' || operation.kind === 'pause' ? reasons[operation.kind] : 'killed'
-  return { state: 'gone', reason }
+function ended({ operation }: Work): Ending {
+  const reasons: Partial<Record<typeof operation.kind, GoneReason>> = {
+    destroy: 'destroyed',
+    pause: 'pause_unsupported',
+  }
+  const rest = { state: 'gone', reason: reasons[operation.kind] ?? 'killed' } as const
+  return { status: 'succeeded', outcome: 'done', rest }
 }

@@ -13,6 +13,8 @@ const PREVIEW_TRY_MS = 5_000
 /** A time-to-live that is off by less than this is as it was asked for: clocks differ, and calls take time. */
 const LEASE_SLACK_MS = 60_000
 
+const LEASE_MS_MIN = 60_000
+
 const OUTPUT_SHOWN = 400
 
 /** A sandbox that was seen to be awake. */
@@ -55,7 +57,7 @@ async function setLease(work: Work, target: Target, before: Date | undefined): P
   const { backend, provider, sandbox, evidence, events } = work
   const { lease } = backend
   if (lease === 'none') return before
-  const ttlMs = sandbox.hard_ttl_ms ?? provider.patience.leaseMs
+  const ttlMs = leaseMs(work)
   for (let tries = 1; ; tries++) {
     await provider.ask('lease', (call) => lease.set(target, ttlMs, call))
     const { endsAt } = await lookAwake(work, target.ref)
@@ -67,6 +69,13 @@ async function setLease(work: Work, target: Target, before: Date | undefined): P
     events.emit('sandbox.lease_short', { sandboxId: sandbox.id, askedMs: ttlMs, endsAt })
     return endsAt
   }
+}
+
+/** Of its hard limit, what is left: that does not begin anew with every waking. Never so little that it could not be used. */
+export function leaseMs({ provider, sandbox }: Work): number {
+  const { hard_ttl_ms: hardMs, created_at: createdAt } = sandbox
+  if (hardMs === null) return provider.patience.leaseMs
+  return Math.max(LEASE_MS_MIN, createdAt.getTime() + hardMs - Date.now())
 }
 
 /** As well as it goes: what cannot be ended does not keep a sandbox from waking. */

@@ -2,7 +2,7 @@
 export const FAILURES = {
   sandbox_unreachable: {
     means: 'The provider did not answer, or the sandbox did not wake. Nothing is known to be lost.',
-    sandbox: 'as it was: one that was suspended is suspended',
+    sandbox: 'as it was: one that was suspended is suspended. One that was to be made is gone',
     again: true,
     retryable: true,
     app: 'offer a retry',
@@ -109,7 +109,17 @@ export type FailureType = keyof typeof FAILURES
 /** As it is stored with the operation and sent to apps. */
 export type Failure = { error_type: FailureType; message: string; retryable: boolean; checkpoint_id?: string }
 
-export function failure(type: FailureType, message: string, checkpointId?: string): Failure {
+/** As much of a provider's or a sandbox's words as helps. */
+const MESSAGE_MAX = 2_000
+
+/** Text that a database can keep, whatever it was that a sandbox has said: no NUL, no half characters, and not too much. */
+export function storable(text: string, max = MESSAGE_MAX): string {
+  const cut = text.length <= max ? text : `${text.slice(0, max)}…`
+  return cut.replaceAll('\0', '�').toWellFormed()
+}
+
+export function failure(type: FailureType, text: string, checkpointId?: string): Failure {
   const { retryable } = FAILURES[type]
+  const message = storable(text)
   return { error_type: type, message, retryable, ...(checkpointId !== undefined && { checkpoint_id: checkpointId }) }
 }

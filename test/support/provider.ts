@@ -13,7 +13,7 @@ export type FakeInstance = {
   ref: string
   sandboxId: string
   life: string
-  state: 'running' | 'suspended' | 'changing'
+  state: 'running' | 'suspended' | 'changing' | 'lost'
   incarnation: number
   /** The keys that woke it: the same one does not wake it twice. */
   wokenBy: string[]
@@ -62,6 +62,7 @@ const TTL_AFTER_RESUME_MS = 300_000
 const HONEST = {
   losesCheckpoints: false,
   thawsWithoutCheckpoint: false,
+  neverReady: false,
   verifiesUntilReady: 0,
   ttlMsMax: Number.POSITIVE_INFINITY,
   runs: (command: string): { exitCode: number; output: string } => ({
@@ -80,6 +81,8 @@ export class FakeProvider {
   // Ways to lie and to disappoint.
   /** A suspend that says it worked, and keeps no checkpoint. */
   losesCheckpoints = HONEST.losesCheckpoints
+  /** What it makes never gets ready. */
+  neverReady = HONEST.neverReady
   /** It still has the memory of what it suspended, and wakes it without looking at the checkpoint. */
   thawsWithoutCheckpoint = HONEST.thawsWithoutCheckpoint
   /** A checkpoint that is there only after it was asked about so often. */
@@ -287,7 +290,7 @@ export class FakeProvider {
       ref,
       sandboxId,
       life,
-      state: 'running',
+      state: this.neverReady ? 'changing' : 'running',
       incarnation: 1,
       wokenBy: [],
       checkpointRef: undefined,
@@ -327,6 +330,8 @@ export class FakeProvider {
         return { is: 'suspended', checkpointRef: instance.checkpointRef ?? null }
       case 'changing':
         return { is: 'changing', why: 'it takes its time' }
+      case 'lost':
+        return { is: 'lost', why: 'its node is gone' }
     }
   }
 

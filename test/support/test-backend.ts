@@ -73,7 +73,11 @@ export function testBackend({ url, name = 'test', canPause = true, canSnapshot =
       ? {
           ...checkpoints,
           preserves: 'memory',
-          suspend: (target, { key }, call) => ask<void>('suspend', { ref: target.ref, target, key }, call),
+          consumesCheckpoint: false,
+          async suspend(target, { key }, call) {
+            await ask('suspend', { ref: target.ref, target, key }, call)
+            return { checkpointRef: undefined } // as if its answer said nothing: `look` has to
+          },
           resume: ({ ref }, asked, call) => ask<void>('resume', { ref, ...asked }, call),
         }
       : 'none',

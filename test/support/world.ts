@@ -116,6 +116,14 @@ export async function createWorld(kind: StoreKind) {
 
     async expectInvariants(): Promise<void> {
       expect(await findViolations(handle.db, { fleet: home.fleet })).toEqual([])
+      // What is gone is out of reach of every request, so nothing of it may be left.
+      const gone = handle.db
+        .selectFrom('sandboxes')
+        .select('id')
+        .where('state', '=', 'gone')
+        .where('fleet', '=', home.fleet)
+      const left = (await gone.execute()).flatMap(({ id }) => provider.instancesOf(id))
+      expect(left).toEqual([])
     },
 
     async end(): Promise<void> {

@@ -72,8 +72,11 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
     pausing: {
       ...checkpoints,
       preserves: 'memory',
-      suspend: (target, asked, call) =>
-        changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call)),
+      consumesCheckpoint: false,
+      suspend: async (target, asked, call) => {
+        await changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call))
+        return { checkpointRef: undefined }
+      },
       resume: (sleeping, asked, call) =>
         changing('resume a sandbox', sleeping.ref, call, (at) => resume(at, sleeping, asked, call)),
     },

@@ -1,0 +1,43 @@
+import { BackendError } from '../backends/backend.ts'
+import type { Ending } from '../db/settle.ts'
+import { failure } from '../sandbox/failures.ts'
+import { type Known, lookNow, refOf } from './look.ts'
+import type { Work } from './operation.ts'
+
+/**
+ * Ends an instance, whatever it is doing, and returns when its provider says that there is none. It carries the incarnation
+ * that was just seen, so that a late call cannot hit what was resumed meanwhile.
+ */
+export async function endInstance(work: Work, ref: string): Promise<void> {
+  const { backend, provider, sandbox } = work
+  const seen = await lookNow(work, ref)
+  if (seen.is === 'absent') return
+  const incarnation = 'incarnation' in seen ? (seen.incarnation ?? null) : null
+  await provider.ask('end', (call) => backend.end({ ref, incarnation }, call))
+  await provider.poll(provider.patience.changingMs, async () => {
+    const { is } = await lookNow(work, ref)
+    if (is === 'absent') return { answer: undefined }
+    const still = `${sandbox.id} was ended, and its provider still shows it ${is}.`
+    return { still: new BackendError('sandbox_unreachable', still) }
+  })
+}
+
+/** Ends what the sandbox's row names, and everything else that carries its label: an answer that was lost may have left some. */
+export async function endAll(work: Work): Promise<void> {
+  const { backend, provider, sandbox } = work
+  if (sandbox.provider_ref !== null) await endInstance(work, sandbox.provider_ref)
+  const found = await provider.ask('find', (call) => backend.find(sandbox.id, call))
+  for (const { ref } of found) await endInstance(work, ref)
+}
+
+/** The ending of a sandbox that had vanished before anybody touched it. What remains of it is ended first. */
+export async function vanished(work: Work, seen: Extract<Known, { is: 'absent' | 'lost' }>) {
+  const { id } = work.sandbox
+  if (seen.is === 'lost') await endInstance(work, refOf(work))
+  const [message, reason] =
+    seen.is === 'absent'
+      ? ([`Its provider says that there is no ${id} any more.`, 'expired'] as const)
+      : ([`${id} was lost, and nothing of it can be resumed: ${seen.why}.`, 'instance_lost'] as const)
+  const error = failure('sandbox_expired', message, work.checkpoint?.id)
+  return { status: 'failed', error, rest: { state: 'gone', reason } } as const satisfies Ending
+}
