@@ -27,10 +27,13 @@ that the app may ask for the same again later. What is said of the sandbox is wh
 provider is looked at once more, and what it shows is what is written down. A pause that failed although the sandbox sleeps is
 a pause that worked.
 
-**When nobody can say**, because the provider does not answer and something may have been changed there, a pause, a spawn, a
-kill and a destroy stay open, in flight, and are looked at once a minute until somebody can. \`operation.lastError\` says what
-is in the way. A resume does not wait for that: the sandbox is suspended, which claims nothing but that there is a checkpoint,
-and the next resume looks first. A snapshot changes nothing about where its sandbox is.
+**When nobody can say**, because the provider does not answer and something may have been changed there, the operation stays
+open and its sandbox in flight, and it is looked at once a minute until somebody can. \`operation.lastError\` says what is in
+the way. A kill and a destroy also go on trying. If nothing was changed yet, the operation fails and the sandbox is where it was.
+A snapshot changes nothing about where its sandbox is.
+
+**Gone means that nothing is left**: what remains of a sandbox at its provider is ended before it is said to be gone, because
+afterwards no request would reach it. A checkpoint that is whole outlives it, and can be spawned from.
 
 **A resume that wakes a sandbox only half** (a probe, a wake command or the preview fails, twice) puts it back to sleep, so that
 a retry is a new try and nothing runs that nobody uses. \`skipHooks\` wakes it without commands and preview, to mend them.

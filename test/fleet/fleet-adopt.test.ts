@@ -69,7 +69,9 @@ describeStores('adopting', (kind) => {
       expiresAt: new Date(before.endsAtMs),
       metadata: { by: 'hand' },
     })
-    expect(world.provider.instances.get(before.ref)).toMatchObject({ sandboxId: sandbox.id, life: operation.id })
+    await expect
+      .poll(() => world.provider.instances.get(before.ref))
+      .toMatchObject({ sandboxId: sandbox.id, life: operation.id })
     expectUndisturbed(before)
     expect((await fleet.pause(sandbox.id, LONG)).sandbox.state).toBe('suspended')
     expect((await fleet.resume(sandbox.id, LONG)).sandbox).toMatchObject({ state: 'running', incarnation: '8' })
@@ -147,7 +149,7 @@ describeStores('adopting', (kind) => {
 
   test('one twice at the same time gives it to one of them', async () => {
     const before = { ...stray() }
-    const gate = world.provider.holdAt('adopt')
+    const gate = world.provider.holdAt('look')
     const both = [1, 2].map(() => fleet.adopt({ backend: 'test', ref: before.ref, ...LONG }))
     await gate.entered(2)
     gate.open()
@@ -156,6 +158,8 @@ describeStores('adopting', (kind) => {
     const [loser] = answers.filter(({ operation }) => operation.status === 'failed')
     expect(loser).toMatchObject({ operation: { error: { errorType: 'spec_invalid' } }, sandbox: { state: 'gone' } })
     expectUndisturbed(before)
+    const [winner] = answers.filter(({ operation }) => operation.status === 'succeeded')
+    await expect.poll(() => world.provider.instances.get(before.ref)?.sandboxId).toBe(winner?.sandbox.id)
     await world.expectInvariants()
   })
 })
