@@ -12,7 +12,7 @@ test('a worker that is killed after any step of any job costs nothing but time (
   const backend = openLocalBackend({ folder: path.join(world.dataFolder, 'sandboxes'), fleet: world.place.fleet })
   const call = { signal: new AbortController().signal }
   const crashes = await crashEverywhere(world, {
-    backend: 'local',
+    made: { backend: 'local', wake: { commands: ['echo hello > greeting'] } },
     lose: (sandbox) => loseProcesses(world, sandbox),
     async truth(sandboxId) {
       const found = await backend.find(sandboxId, call)

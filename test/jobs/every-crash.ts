@@ -8,17 +8,20 @@ import { QUICK, type World } from '../support/world.ts'
 /** What is true at the provider: the instances that carry a sandbox's label. */
 export type Truth = (sandboxId: string) => Promise<{ ref: string; is: string; incarnation?: string }[]>
 
+/** What the sandboxes are made from. */
+type Made = Parameters<Fleet['spawn']>[0]
+
 type Case = {
   /** What the operation is asked of. */
   from: 'nothing' | 'running' | 'suspended' | 'lost'
-  ask(fleet: Fleet, sandboxId: string, backend: string): Promise<Answer>
+  ask(fleet: Fleet, sandboxId: string, made: Made): Promise<Answer>
   to: 'running' | 'suspended' | 'gone'
   /** The last step, for a job that tidies up after it has settled. */
   last?: string
 }
 
 const CASES: Record<string, Case> = {
-  spawn: { from: 'nothing', ask: (fleet, _id, backend) => fleet.spawn({ backend }), to: 'running' },
+  spawn: { from: 'nothing', ask: (fleet, _id, made) => fleet.spawn(made), to: 'running' },
   pause: { from: 'running', ask: (fleet, id) => fleet.pause(id), to: 'suspended' },
   resume: { from: 'suspended', ask: (fleet, id) => fleet.resume(id), to: 'running', last: 'discard' },
   respawn: { from: 'lost', ask: (fleet, id) => fleet.resume(id, { ifLost: 'respawn' }), to: 'running' },
@@ -40,13 +43,13 @@ const ENDLESS = {
  */
 export async function crashEverywhere(
   world: World,
-  { backend, lose, truth }: { backend: string; lose(sandbox: Sandbox): Promise<void>; truth: Truth },
+  { made, lose, truth }: { made: Made; lose(sandbox: Sandbox): Promise<void>; truth: Truth },
 ): Promise<string[]> {
   const { fleet } = world
   const healthy = await world.startWorker()
   const make = async ({ from }: Case): Promise<string> => {
     if (from === 'nothing') return ''
-    const sandbox = from === 'running' ? await world.running({ backend }) : await world.suspended({ backend })
+    const sandbox = from === 'running' ? await world.running(made) : await world.suspended(made)
     if (from === 'lost') await lose(sandbox)
     return sandbox.id
   }
@@ -54,7 +57,7 @@ export async function crashEverywhere(
   // First without a crash, to learn the steps; then as many sandboxes as there are places to die.
   const plans = await Promise.all(
     Object.entries(CASES).map(async ([name, each]) => {
-      const { operation } = await each.ask(fleet, await make(each), backend)
+      const { operation } = await each.ask(fleet, await make(each), made)
       await fleet.operation(operation.id, { wait: '60s' })
       const places = () => placesOf(healthy.events.happened, operation.id)
       await expect.poll(() => places().at(-1)?.after).toBe(each.last ?? 'it had settled')
@@ -67,7 +70,7 @@ export async function crashEverywhere(
   for (const { name, each, places, sandboxIds } of plans) {
     const asked = []
     for (const [at, { place, after }] of places.entries()) {
-      const { operation } = await each.ask(fleet, sandboxIds[at] as string, backend)
+      const { operation } = await each.ask(fleet, sandboxIds[at] as string, made)
       asked.push({ place, operationId: operation.id })
       died.push({
         what: `${name} after ${after}`,
