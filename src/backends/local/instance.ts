@@ -5,7 +5,7 @@ import { isStillThere, type ProcessIdentity } from '../../process-identity.ts'
 import { type AgentStatus, BackendError, type Owner, type Sighting } from '../backend.ts'
 import type { Spec } from '../spec.ts'
 import type { Cgroups } from './cgroups.ts'
-import { exists, readJson } from './files.ts'
+import { exists, isMissing, readJson } from './files.ts'
 import { type Home, isOurs } from './home.ts'
 
 /** Whose it is and what it is made from. Written by whoever holds the instance's lock. */
@@ -129,8 +129,10 @@ export async function agentStatusOf(instance: Instance): Promise<AgentStatus | '
 
 /** Differs after every start of the machine, where the system tells: a pid and its birth may come again. */
 export async function bootId(): Promise<string> {
-  return readFile('/proc/sys/kernel/random/boot_id', 'utf8').then(
-    (id) => id.trim(),
-    () => '',
-  )
+  try {
+    return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
+  } catch (error) {
+    if (isMissing(error)) return ''
+    throw error // to whom it is not told just now, everything would seem to be of another one
+  }
 }

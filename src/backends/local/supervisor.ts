@@ -95,11 +95,12 @@ function ended(child: ChildProcess): Promise<AgentEnd> {
 
 /** How it ended is known here only. While it cannot be written down (a full disk), that is tried again. */
 async function recordEnd({ labels }: Instance, end: AgentEnd, killedBefore: number | undefined): Promise<void> {
-  const killed = await countOomKills(labels.cgroups)
+  // Where it cannot be counted just now, it stays unknown; that it has ended is not lost for that.
+  const killed = await countOomKills(labels.cgroups).catch(() => undefined)
   if (killed !== undefined && killedBefore !== undefined) {
     end.oomKilled = killed > killedBefore && (end.signal === 'SIGKILL' || end.exitCode === EXIT_CODE_KILLED)
   }
-  while (await exists(folder)) {
+  while (await exists(folder).catch(() => true)) {
     const isWritten = await writeJson(agentEndFile(folder), end).then(
       () => true,
       () => false,
