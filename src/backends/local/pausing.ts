@@ -8,11 +8,11 @@ import {
   type Instance,
   type Life,
   lifeFile,
-  lookAt,
   readLife,
   readStarted,
   requireInstance,
 } from './instance.ts'
+import { lookAt } from './look.ts'
 import { canLiveOn } from './processes.ts'
 import { requireRunning } from './targets.ts'
 

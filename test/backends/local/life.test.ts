@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openLocalBackend } from '../../../src/backends/local/backend.ts'
-import { findSupervisor, readStarted } from '../../../src/backends/local/instance.ts'
+import { findSupervisor, type Instance, readStarted } from '../../../src/backends/local/instance.ts'
 import { findMembers } from '../../../src/backends/local/processes.ts'
 import { isAlive } from '../../../src/process-identity.ts'
 import {
@@ -64,7 +64,36 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     await backend.end(target, CALL)
     await backend.end({ ref: REF, incarnation: null }, CALL)
   })
+
+  test.each([
+    ['', IDLING],
+    [', also without its mark', sh('exec env -i sleep 1000')],
+  ])(
+    'a sandbox whose supervisor was killed is lost, says what still runs, and is ended with it%s',
+    async (_how, agent) => {
+      const { backend, create, instance, folder } = await setup({ cgroups })
+      const target = await create(agent)
+      await expect.poll(async () => nameOf(await agentOf(await instance()))).toBe('sleep')
+      const pid = await agentOf(await instance())
+      process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
+      await expect
+        .poll(() => backend.look(REF, CALL))
+        .toEqual({ is: 'lost', why: `the supervisor of ${REF} is gone, but 1 of its processes still runs` })
+      await expect(backend.run(target, 'true', CALL)).rejects.toMatchObject({ type: 'sandbox_expired' })
+      expect(await backend.create(wanted(agent), CALL)).toEqual({ ref: REF })
+      expect((await backend.look(REF, CALL)).is).toBe('lost')
+      expect(await isGone(pid)).toBe(false)
+
+      await backend.end({ ref: REF, incarnation: null }, CALL)
+      expect(await isGone(pid)).toBe(true)
+      expect(await backend.look(REF, CALL)).toEqual({ is: 'absent' })
+      expect(await readdir(path.join(folder, 'test', 'instances'))).toEqual([])
+    },
+  )
 })
+
+const agentOf = async (instance: Instance) => (await readStarted(instance))?.agent?.pid ?? 0
+const nameOf = async (pid: number) => (await readFile(`/proc/${pid}/comm`, 'utf8')).trim()
 
 test('the same life asked for many times at once is one sandbox with one supervisor and one agent', async () => {
   const { folder, backend, output } = await setup()
@@ -189,19 +218,6 @@ test('a sandbox whose folder somebody removed by hand ends with it', async () =>
   await rm(made.folder, { recursive: true })
   await expect.poll(() => Promise.all(pids.map(isGone)), { timeout: 20_000 }).toEqual(pids.map(() => true))
   for (const cgroup of Object.values(made.labels.cgroups)) await expect(stat(cgroup)).rejects.toThrow('ENOENT')
-})
-
-test('a sandbox whose supervisor was killed is lost, says why, and can be ended', async () => {
-  const { backend, create, instance } = await setup()
-  const target = await create()
-  const members = await findMembers(await instance())
-  process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
-  await expect.poll(() => backend.look(REF, CALL)).toEqual({ is: 'lost', why: expect.stringContaining('supervisor') })
-  await expect(backend.run(target, 'true', CALL)).rejects.toMatchObject({ type: 'sandbox_expired' })
-  expect(await backend.create(wanted(), CALL)).toEqual({ ref: REF })
-  expect((await backend.look(REF, CALL)).is).toBe('lost')
-  await backend.end({ ref: REF, incarnation: null }, CALL)
-  expect(await Promise.all(members.map(({ pid }) => isGone(pid)))).toEqual(members.map(() => true))
 })
 
 test('a sandbox whose maker was killed before there was a supervisor is finished by the next who asks', async () => {
