@@ -10,6 +10,7 @@ import {
   CALL,
   COUNTING,
   FIRST_LIFE,
+  HOME_ID,
   IDLING,
   isGone,
   REF,
@@ -326,6 +327,15 @@ test('labels that cannot be read are not a sandbox that is gone', async () => {
   await expect(backend.find(SANDBOX, CALL)).rejects.toMatchObject(unreachable)
   await expect(backend.end(target, CALL)).rejects.toMatchObject(unreachable)
   await writeFile(file, labels)
+})
+
+test('a folder without labels hides none but the one that it may be', async () => {
+  const { backend, create, folder } = await setup()
+  await create()
+  const other = `sbx_${'b'.repeat(26)}`
+  await mkdir(path.join(folder, 'test', 'instances', `${HOME_ID}.${other}.${FIRST_LIFE}`))
+  expect(await backend.find(SANDBOX, CALL)).toEqual([{ ref: REF, life: FIRST_LIFE }])
+  await expect(backend.find(other, CALL)).rejects.toMatchObject({ type: 'sandbox_unreachable' })
 })
 
 test('a call that was given up waits for nothing', async () => {
