@@ -132,6 +132,26 @@ test('an agent that cannot be started has ended with 127, and the log says why',
   expect(await output()).toContain('/no/such/program')
 })
 
+test('an agent whose command or environment the system does not take has ended with 126, and the log says why', async () => {
+  const { backend, create, output } = await setup()
+  const env = { LARGE: 'ö'.repeat(70_000) }
+  const target = await create([], { spec: { agent: { command: IDLING, env, sidecar: { command: IDLING, env } } } })
+  await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(126, null))
+  expect(await output()).toContain('E2BIG')
+  expect((await backend.look(REF, CALL)).is).toBe('running')
+  expect(await backend.run(target, 'true', CALL)).toEqual({ exitCode: 126, output: expect.stringContaining('E2BIG') })
+})
+
+test('a template is refused, and nothing is made', async () => {
+  const { backend } = await setup()
+  const creating = backend.create(wanted(IDLING, { spec: { template: 'node' } }), CALL)
+  await expect(creating).rejects.toMatchObject({
+    type: 'spec_invalid',
+    message: expect.stringContaining('has no templates'),
+  })
+  expect(await backend.find(SANDBOX, CALL)).toEqual([])
+})
+
 test('a sandbox without an agent says so', async () => {
   const { backend, create } = await setup()
   const target = await create([], { spec: {} })
