@@ -74,7 +74,7 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
       ...checkpoints,
       preserves: 'memory',
       suspend: (target, asked, call) =>
-        changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call)),
+        changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call)).then(() => {}),
       resume: (sleeping, asked, call) =>
         changing('resume a sandbox', sleeping.ref, call, (at) => resume(at, sleeping, asked, call)),
     },

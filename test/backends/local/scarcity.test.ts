@@ -1,9 +1,34 @@
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import type { Pausing } from '../../../src/backends/backend.ts'
+import { freeze } from '../../../src/backends/local/freeze.ts'
 import { findMembers } from '../../../src/backends/local/processes.ts'
-import { setup, sh } from './setup.ts'
+import { CALL, COUNTING, setup, sh } from './setup.ts'
+
+/** What the system says when it has no room left, to whoever writes a file of this name. */
+let refused: string | undefined
+vi.mock('../../../src/backends/local/files.ts', async (original) => {
+  const files = await original<typeof import('../../../src/backends/local/files.ts')>()
+  const writeJson: typeof files.writeJson = async (file, value) => {
+    if (path.basename(file) === refused) throw Object.assign(new Error('no space left'), { code: 'ENOSPC' })
+    await files.writeJson(file, value)
+  }
+  return { ...files, writeJson }
+})
+
+test('a sandbox that an earlier attempt left frozen goes on when the next cannot even begin', async () => {
+  const bench = await setup()
+  const target = await bench.create(COUNTING)
+  await freeze(await bench.instance(), CALL)
+  refused = 'life.json'
+  const suspending = (bench.backend.pausing as Pausing).suspend(target, { key: 'op_pause' }, CALL)
+  await expect(suspending).rejects.toMatchObject({ type: 'quota_exceeded' })
+  refused = undefined
+  const before = (await bench.output()).length
+  await expect.poll(async () => (await bench.output()).length).toBeGreaterThan(before)
+})
 
 /** In a process that may have so many files open; `fill` leaves it none. */
 async function runWithFewFiles(filesMax: number, script: string): Promise<unknown> {
