@@ -43,8 +43,12 @@ export async function createWhole(file: string, content: string): Promise<boolea
 
 /** Whoever has taken it last, which may be gone by now; undefined when nobody has. */
 export async function readHolder(file: string): Promise<ProcessIdentity | undefined> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw error // it may well be somebody's
+  })
   try {
-    const { pid, born } = JSON.parse(await readFile(file, 'utf8')) as Partial<ProcessIdentity>
+    const { pid, born } = JSON.parse(text) as Partial<ProcessIdentity>
     return typeof pid === 'number' && typeof born === 'string' ? { pid, born } : undefined
   } catch {
     return undefined

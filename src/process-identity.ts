@@ -10,11 +10,17 @@ export type ProcessIdentity = { pid: number; born: string }
 export async function birthOf(pid: number): Promise<string | undefined> {
   if (!isAlive(pid)) return undefined
   if (process.platform !== 'linux') return ''
-  const line = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  const line = await readFile(`/proc/${pid}/stat`, 'utf8').catch(emptyIfGone)
   // The second field is the program's name in parentheses, and may contain anything; the third is the state, the
   // twenty-second the start. A zombie has ended: only its parent, which may never ask, does not know yet.
   const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
   return fields[0] === 'Z' ? undefined : fields[19]
+}
+
+/** For what is read below /proc. Any other failure, as of who has too many files open, says nothing about the process. */
+export function emptyIfGone(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT' || error.code === 'ESRCH') return ''
+  throw error
 }
 
 export async function identityOf(pid: number): Promise<ProcessIdentity> {

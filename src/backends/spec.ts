@@ -9,10 +9,16 @@ const MESSAGE_TEXT = 'must be text without NUL and without half characters'
 export const text = (max: number) => z.string().min(1).max(max).refine(isStorable, MESSAGE_TEXT)
 
 const command = z.array(text(32_768)).min(1).max(256)
-const env = z.record(
-  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be a name of letters, digits and _'),
-  z.string().max(131_072).refine(isStorable, MESSAGE_TEXT),
-)
+
+/** Linux takes 131,072 bytes for one variable, and of all of them, with the command, a quarter of what a stack may have. */
+const ENV_VALUE_CHARS_MAX = 65_536
+const ENV_ENTRIES_MAX = 256
+const env = z
+  .record(
+    z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be a name of letters, digits and _'),
+    z.string().max(ENV_VALUE_CHARS_MAX).refine(isStorable, MESSAGE_TEXT),
+  )
+  .refine((all) => Object.keys(all).length <= ENV_ENTRIES_MAX, `must have at most ${ENV_ENTRIES_MAX} entries`)
 
 /** What a sandbox is made from: kept with its row, and used again when it is respawned. */
 export const Spec = z.strictObject({

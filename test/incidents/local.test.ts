@@ -5,6 +5,9 @@ import net from 'node:net'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { openLocalBackend } from '../../src/backends/local/backend.ts'
+import { makeHome } from '../../src/backends/local/home.ts'
+import { findInstance, findSupervisor } from '../../src/backends/local/instance.ts'
+import { findMembers } from '../../src/backends/local/processes.ts'
 import type { Sandbox } from '../../src/index.ts'
 import { forkWorker } from '../support/crash.ts'
 import { describeIncident } from '../support/incident.ts'
@@ -53,9 +56,11 @@ describeIncident('A, on real processes', (world) => {
   test.each([
     ['checkpoint_missing', (folder: string) => rm(folder, { recursive: true })],
     ['checkpoint_corrupt', (folder: string) => writeFile(path.join(folder, 'workspace', 'count'), 'something else')],
-  ] as const)('%s is said of which checkpoint, and the sandbox is gone', async (errorType, damage) => {
+  ] as const)('%s is said of which checkpoint, and nothing is left of the sandbox', async (errorType, damage) => {
     const { fleet } = world()
-    const { id, checkpoint } = await world().suspended(LOCAL)
+    const before = await world().suspended(LOCAL)
+    const { id, checkpoint } = before
+    await loseProcesses(world(), before)
     await damage(path.join(folderOf(world()), 'checkpoints', checkpoint?.providerRef as string))
     const { operation, sandbox } = await fleet.resume(id, { wait: '30s' })
     expect(operation).toMatchObject({
@@ -63,7 +68,34 @@ describeIncident('A, on real processes', (world) => {
       error: { errorType, checkpointId: checkpoint?.id, retryable: false },
     })
     expect(sandbox).toMatchObject({ state: 'gone', goneReason: errorType })
-    await fleet.destroy(id, { wait: '30s' })
+    expect(await backendOf(world()).find(id, CALL)).toEqual([])
+  })
+
+  test('a damaged copy loses nobody whose processes are still there', async () => {
+    const { fleet } = world()
+    const before = await world().suspended(LOCAL)
+    await rm(path.join(folderOf(world()), 'checkpoints', before.checkpoint?.providerRef as string), { recursive: true })
+    const { operation, sandbox } = await fleet.resume(before.id, { wait: '30s' })
+    expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+    const count = await countOf(world(), sandbox)
+    await expect.poll(() => countOf(world(), sandbox)).toBeGreaterThan(count)
+    await fleet.destroy(before.id, { wait: '30s' })
+  })
+
+  test('a sandbox whose supervisor was killed is ended before it is said to be gone, and its agent with it', async () => {
+    const { fleet } = world()
+    const { id, providerRef } = await world().running(LOCAL)
+    const home = await makeHome(path.join(world().dataFolder, 'sandboxes'), world().place.fleet)
+    const instance = await findInstance(home, providerRef as string)
+    if (!instance) return expect.unreachable()
+    process.kill((await findSupervisor(instance))?.pid as number, 'SIGKILL')
+    await expect.poll(async () => (await backendOf(world()).look(providerRef as string, CALL)).is).toBe('lost')
+    expect((await findMembers(instance)).length).toBeGreaterThan(0)
+    const { operation, sandbox } = await fleet.pause(id, { wait: '30s' })
+    expect(operation).toMatchObject({ status: 'failed', error: { errorType: 'sandbox_expired' } })
+    expect(sandbox).toMatchObject({ state: 'gone', goneReason: 'instance_lost' })
+    expect(await findMembers(instance)).toEqual([])
+    expect(await backendOf(world()).find(id, CALL)).toEqual([])
   })
 })
 
@@ -82,6 +114,10 @@ describeIncident('B, on real processes', (world) => {
     })
     expect(told.operation.error?.message).toMatch(/processes of .* are gone/)
     expect(told.sandbox.state).toBe('gone')
+    // What it had in memory is lost, and its files are not.
+    const rescued = await world().running({ backend: 'local', from: honest.checkpoint?.id as string })
+    expect(await countOf(world(), rescued)).toBeGreaterThan(0)
+    await fleet.destroy(rescued.id, { wait: '30s' })
 
     const { operation, sandbox } = await fleet.resume(replaced.id, { ifLost: 'respawn', wait: '30s' })
     expect(operation).toMatchObject({ status: 'succeeded', outcome: 'respawned' })

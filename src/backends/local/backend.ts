@@ -6,9 +6,10 @@ import { discardCheckpoint, hasCheckpoint, verifyCheckpoint, writeCheckpoint } f
 import { endLingering, runCommand } from './commands.ts'
 import { createInstance } from './create.ts'
 import { endInstance } from './end.ts'
-import { isMissing, writeJson } from './files.ts'
+import { exists, isMissing, writeJson } from './files.ts'
 import { checkpointRefOf, type Home, makeHome, refOf, withLock } from './home.ts'
-import { agentStatusOf, findInstance, lookAt, requireInstance } from './instance.ts'
+import { agentStatusOf, findInstance, requireInstance } from './instance.ts'
+import { lookAt } from './look.ts'
 import { resume, suspend } from './pausing.ts'
 import { requireRunning } from './targets.ts'
 
@@ -73,10 +74,8 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
       ...checkpoints,
       preserves: 'memory',
       consumesCheckpoint: false,
-      suspend: async (target, asked, call) => {
-        await changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call))
-        return { checkpointRef: undefined }
-      },
+      suspend: (target, asked, call) =>
+        changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call)),
       resume: (sleeping, asked, call) =>
         changing('resume a sandbox', sleeping.ref, call, (at) => resume(at, sleeping, asked, call)),
     },
@@ -97,10 +96,14 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
   }
 }
 
-/** By what the labels say: one that was adopted is not called after its owner. */
+/**
+ * By what the labels say: one that was adopted is not called after its owner. A folder that has none stands in nobody's way,
+ * unless it is called after the one that is looked for.
+ */
 async function findOwned(home: Home, sandboxId: string): Promise<Found[]> {
   const found: Found[] = []
   for (const ref of await readdir(home.instances)) {
+    if (!ref.includes(sandboxId) && !(await exists(path.join(home.instances, ref, 'instance.json')))) continue
     const instance = await findInstance(home, ref)
     if (instance?.labels.sandboxId === sandboxId) found.push({ ref, life: instance.labels.life })
   }

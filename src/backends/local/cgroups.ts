@@ -96,7 +96,7 @@ async function setFrozen(base: string, frozen: boolean): Promise<boolean> {
   const isV2 = await has(base, 'cgroup.freeze')
   const [file, value] = isV2 ? ['cgroup.freeze', frozen ? '1' : '0'] : ['freezer.state', frozen ? 'FROZEN' : 'THAWED']
   await writeFile(path.join(base, file), value).catch((error) => {
-    if (!isMissing(error)) throw error // after a reboot there is neither a cgroup nor anything in it
+    if (!isGone(error)) throw error // after a reboot there is neither a cgroup nor anything in it
   })
   return isV2 ? /^frozen 1$/m.test(await read(base, 'cgroup.events')) : (await read(base, file)) === 'FROZEN\n'
 }
@@ -109,14 +109,14 @@ async function removeBase(base: string): Promise<void> {
   for (const folder of [...PARTS.map((part) => path.join(base, part)), base]) {
     let refusal: unknown
     // A process that has been killed is in its cgroup for a moment longer.
-    const isGone = await within(REMOVE_MS_MAX, UNSTOPPABLE, async () => {
+    const isDone = await within(REMOVE_MS_MAX, UNSTOPPABLE, async () => {
       refusal = await rmdir(folder).then(
         () => undefined,
         (error) => (isMissing(error) ? undefined : error),
       )
       return refusal === undefined || (refusal as NodeJS.ErrnoException).code !== 'EBUSY'
     })
-    if (!isGone || refusal !== undefined) throw refusal
+    if (!isDone || refusal !== undefined) throw refusal
   }
 }
 
@@ -143,12 +143,22 @@ async function ownCgroups(): Promise<{ is: 'v1' | 'v2'; folder: string }[]> {
 
 /** Empty when there is no such file: cgroups come and go, and are not there at all on other systems. */
 async function read(folder: string, file: string): Promise<string> {
-  return readFile(path.join(folder, file), 'utf8').catch(() => '')
+  return (await readIfThere(folder, file)) ?? ''
 }
 
 async function has(folder: string, file: string): Promise<boolean> {
-  return readFile(path.join(folder, file)).then(
-    () => true,
-    () => false,
-  )
+  return (await readIfThere(folder, file)) !== undefined
+}
+
+/** Any other failure says nothing about what is there: who takes it for nothing leaves processes behind, or frozen. */
+async function readIfThere(folder: string, file: string): Promise<string | undefined> {
+  return readFile(path.join(folder, file), 'utf8').catch((error) => {
+    if (isGone(error)) return undefined
+    throw error
+  })
+}
+
+/** Also while it is being removed. */
+function isGone(error: unknown): boolean {
+  return isMissing(error) || (error as NodeJS.ErrnoException).code === 'ENODEV'
 }

@@ -2,10 +2,11 @@ import { createHash, randomUUID } from 'node:crypto'
 import { chmod, lstat, mkdir, readFile, rename, symlink } from 'node:fs/promises'
 import path from 'node:path'
 import { BackendError, type Call, type CheckpointCondition } from '../backend.ts'
+import { forEach } from './each.ts'
 import { exists, isMissing, joinBytes, removeTree, syncFolder, writeDurably } from './files.ts'
 import { checkpointRefOf, type Home, isOurs, leftoversOf, mustBeName } from './home.ts'
 import type { Instance } from './instance.ts'
-import { copyFile, type Entry, forEach, hashFile, openFile, orVanished, walk } from './tree.ts'
+import { copyFile, type Entry, hashFile, openFile, orVanished, walk } from './tree.ts'
 
 /** What a checkpoint says of itself. It lies beside its own checksum. */
 type Manifest = {

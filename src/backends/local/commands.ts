@@ -6,7 +6,7 @@ import path from 'node:path'
 import type { Call, Target } from '../backend.ts'
 import { type Home, withLock } from './home.ts'
 import { requireInstance } from './instance.ts'
-import { launch } from './launch.ts'
+import { EXIT_CODE_REFUSED, launch } from './launch.ts'
 import { endMembers, kill } from './processes.ts'
 import { requireRunning } from './targets.ts'
 
@@ -25,10 +25,16 @@ export async function runCommand(home: Home, target: Target, command: string, ca
     await requireRunning(instance, target)
     const output = await open(file, 'ax+', 0o600)
     const env = instance.labels.spec.agent?.env
-    const child = launch(instance, { part: 'command', command: ['/bin/sh', '-c', command], env, output: output.fd })
-    const exited = exitOf(child, call)
-    exited.catch(() => {}) // until somebody waits for it
-    return { exited, output }
+    try {
+      const child = launch(instance, { part: 'command', command: ['/bin/sh', '-c', command], env, output: output.fd })
+      const exited = child ? exitOf(child, call) : Promise.resolve(EXIT_CODE_REFUSED)
+      exited.catch(() => {}) // until somebody waits for it
+      return { exited, output }
+    } catch (error) {
+      await output.close()
+      await rm(file, { force: true })
+      throw error
+    }
   })
   try {
     return { exitCode: await exited, output: await readTail(output) }

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, rename } from 'node:fs/promises'
 import path from 'node:path'
-import type { Call, Wanted } from '../backend.ts'
+import { BackendError, type Call, type Wanted } from '../backend.ts'
 import { makeCgroups } from './cgroups.ts'
 import { restoreWorkspace } from './checkpoints.ts'
 import { removeTree, syncFolder, writeJson } from './files.ts'
@@ -15,6 +15,10 @@ import { ensureStarted } from './start.ts'
  * Killed half-way: there is no instance, or a labelled one without a supervisor, which the next attempt starts.
  */
 export async function createInstance(home: Home, wanted: Wanted, options: { cgroups: boolean }, call: Call) {
+  if (wanted.spec.template !== undefined) {
+    const asked = JSON.stringify(wanted.spec.template)
+    throw new BackendError('spec_invalid', `The local backend has no templates, so there is none called ${asked}`)
+  }
   const ref = refOf(home, wanted)
   if (!(await findInstance(home, ref))) await makeFolder(home, ref, wanted, options, call)
   const instance = await findInstance(home, ref)

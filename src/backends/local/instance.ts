@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { readHolder } from '../../file-lock.ts'
 import { isStillThere, type ProcessIdentity } from '../../process-identity.ts'
-import { type AgentStatus, BackendError, type Owner, type Sighting } from '../backend.ts'
+import { type AgentStatus, BackendError, type Owner } from '../backend.ts'
 import type { Spec } from '../spec.ts'
 import type { Cgroups } from './cgroups.ts'
-import { exists, readJson } from './files.ts'
+import { exists, isMissing, readJson } from './files.ts'
 import { type Home, isOurs } from './home.ts'
 
 /** Whose it is and what it is made from. Written by whoever holds the instance's lock. */
@@ -41,9 +41,6 @@ export type Instance = {
   supervisorLock: string
   labels: Labels
 }
-
-/** Only a supervisor that nobody has even tried to start for this long is not coming. */
-const START_MS_MAX = 30_000
 
 /** Undefined when there is no such instance. */
 export async function findInstance(home: Home, ref: string): Promise<Instance | undefined> {
@@ -95,22 +92,6 @@ export async function findSupervisor({ supervisorLock, labels }: Instance): Prom
   return holder && (await isStillThere(holder)) ? holder : undefined
 }
 
-export async function lookAt(instance: Instance): Promise<Exclude<Sighting, { is: 'absent' }>> {
-  const life = await readLife(instance)
-  if (life.is === 'asleep') return { is: 'suspended', checkpointRef: life.checkpointRef }
-  // In this order: a supervisor that becomes ready between the two looks is not missed.
-  const supervisor = await findSupervisor(instance)
-  const started = await readStarted(instance)
-  if (started && supervisor) return { is: 'running', incarnation: life.incarnation }
-  if (started) return { is: 'lost', why: `the supervisor of ${instance.ref} is gone` }
-  if (supervisor) return { is: 'changing', why: 'its supervisor is starting' }
-  const wasTried = await exists(instance.supervisorLock)
-  if (!wasTried && Date.now() - instance.labels.createdAt < START_MS_MAX) {
-    return { is: 'changing', why: 'its supervisor is about to be started' }
-  }
-  return { is: 'lost', why: `${instance.ref} was made, but its supervisor never became ready` }
-}
-
 export async function agentStatusOf(instance: Instance): Promise<AgentStatus | 'unknown'> {
   if (!instance.labels.spec.agent) return { is: 'none' }
   const ended = async () => readJson<AgentEnd>(agentEndFile(instance.folder))
@@ -129,8 +110,10 @@ export async function agentStatusOf(instance: Instance): Promise<AgentStatus | '
 
 /** Differs after every start of the machine, where the system tells: a pid and its birth may come again. */
 export async function bootId(): Promise<string> {
-  return readFile('/proc/sys/kernel/random/boot_id', 'utf8').then(
-    (id) => id.trim(),
-    () => '',
-  )
+  try {
+    return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
+  } catch (error) {
+    if (isMissing(error)) return ''
+    throw error // to whom it is not told just now, everything would seem to be of another one
+  }
 }

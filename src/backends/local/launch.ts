@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { writeSync } from 'node:fs'
 import path from 'node:path'
+import { describeError } from '../../errors.ts'
 import { entriesOf, type Part } from './cgroups.ts'
 import type { Instance } from './instance.ts'
 import { MARK_VARIABLE, PART_VARIABLE } from './processes.ts'
@@ -32,8 +34,24 @@ export type Launch = {
   output: number
 }
 
-/** Starts a process of a sandbox in its workspace, with a session of its own. */
-export function launch({ labels, workspace }: Instance, { part, command, env, output }: Launch): ChildProcess {
+/** How a shell ends that has found a command, and cannot start it. */
+export const EXIT_CODE_REFUSED = 126
+
+/**
+ * Starts a process of a sandbox in its workspace, with a session of its own. Undefined when its command and its environment
+ * are more than the system takes: then there is not even a shell that could say so, and it is said in its place.
+ */
+export function launch(instance: Instance, asked: Launch): ChildProcess | undefined {
+  try {
+    return spawnPart(instance, asked)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'E2BIG') throw error
+    writeSync(asked.output, `The command and its environment are too large: ${describeError(error)}\n`)
+    return undefined
+  }
+}
+
+function spawnPart({ labels, workspace }: Instance, { part, command, env, output }: Launch): ChildProcess {
   const entries = entriesOf(labels.cgroups, part)
   return spawn('/bin/sh', ['-c', ENTER, 'sh', String(entries.length), ...entries, ...command], {
     cwd: workspace,

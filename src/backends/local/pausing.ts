@@ -8,11 +8,11 @@ import {
   type Instance,
   type Life,
   lifeFile,
-  lookAt,
   readLife,
   readStarted,
   requireInstance,
 } from './instance.ts'
+import { lookAt } from './look.ts'
 import { canLiveOn } from './processes.ts'
 import { requireRunning } from './targets.ts'
 
@@ -22,17 +22,25 @@ import { requireRunning } from './targets.ts'
  * Asked twice: the second finds it asleep.
  * Killed half-way: its processes may stay frozen, which its life says (`held`); it counts as running, so the next attempt
  * does all of it again, and a resume thaws it.
- * A checkpoint that cannot be written: it is thawed, and goes on as if nothing had been asked.
+ * A checkpoint that cannot be written: it is thawed, and goes on as if nothing had been asked. So it is when not even the
+ * beginning can be written down: an attempt before this one may have left it frozen.
  */
-export async function suspend(home: Home, target: Target, { key }: { key: string }, call: Call): Promise<void> {
+export async function suspend(
+  home: Home,
+  target: Target,
+  { key }: { key: string },
+  call: Call,
+): Promise<{ checkpointRef: string }> {
   const instance = await requireInstance(home, target.ref)
-  if ((await readLife(instance)).is === 'asleep') return
+  const life = await readLife(instance)
+  if (life.is === 'asleep') return { checkpointRef: life.checkpointRef }
   const incarnation = await requireRunning(instance, target)
-  await setLife(instance, { is: 'awake', incarnation, held: key })
   try {
+    await setLife(instance, { is: 'awake', incarnation, held: key })
     await freeze(instance, call)
     const checkpointRef = await writeCheckpoint(home, instance, key, { takenBy: 'pause' }, call)
     await setLife(instance, { is: 'asleep', checkpointRef, frozen: await findLivingParts(instance) })
+    return { checkpointRef }
   } catch (error) {
     // Whatever fails here, too, is less than what failed first, and `held` has the next attempt do it again.
     await wake(instance, incarnation).catch(() => {})
@@ -42,8 +50,9 @@ export async function suspend(home: Home, target: Target, { key }: { key: string
 }
 
 /**
- * Thaws it as a new incarnation, if there is anything to thaw. What it had in memory is in its frozen processes, and nowhere
- * else: when these are gone, that is what is said.
+ * Thaws it as a new incarnation. Its frozen processes are what it is, and the checkpoint is only a copy of its files: as long
+ * as they are alive, it does not matter what has become of that. Once they are gone, so is what it had in memory, and the copy
+ * is looked at to say what is left.
  *
  * Killed half-way: it counts as awake, and the next attempt thaws it.
  */
@@ -55,9 +64,15 @@ export async function resume(
 ): Promise<void> {
   const instance = await requireInstance(home, ref)
   const life = await readLife(instance)
-  // Without one it is brought back from a pause that could not be verified: its processes and its files are all there is.
-  if (life.is === 'asleep' && checkpointRef !== undefined) await requireCheckpoint(home, checkpointRef, call)
-  await requireProcesses(instance, life)
+  const missing = await findMissing(instance, life)
+  if (missing !== undefined) {
+    const copy = life.is === 'asleep' ? (checkpointRef ?? life.checkpointRef) : undefined
+    if (copy !== undefined) await requireCheckpoint(home, copy, call)
+    throw new BackendError(
+      'checkpoint_missing',
+      `The processes of ${ref} are gone (${missing}), and with them what it had in memory. Its files are ${copy === undefined ? 'still there' : `whole in checkpoint ${copy}`}.`,
+    )
+  }
   if (life.is === 'awake' && life.held === undefined) return
   // One that was only about to sleep is still the one that it was.
   const incarnation = life.is === 'awake' ? life.incarnation : key
@@ -70,19 +85,16 @@ async function wake(instance: Instance, incarnation: string): Promise<void> {
   await setLife(instance, { is: 'awake', incarnation })
 }
 
-async function requireProcesses(instance: Instance, life: Life): Promise<void> {
+/** Which of the processes that it needs are gone; undefined when it can go on. */
+async function findMissing(instance: Instance, life: Life): Promise<string | undefined> {
   const sighting = await lookAt(instance)
   if (sighting.is === 'changing')
     throw new BackendError('sandbox_unreachable', `${instance.ref} is not ready: ${sighting.why}`)
-  const supervisor = await findSupervisor(instance)
+  if (!(await findSupervisor(instance))) return 'with their supervisor, as after a restart of this machine'
   const expected = life.is === 'asleep' ? life.frozen : []
   const alive = await Promise.all(expected.map(canLiveOn))
-  if (supervisor && alive.every(Boolean)) return
-  const gone = supervisor ? expected.filter((_process, at) => !alive[at]).map(({ pid }) => pid) : 'all'
-  throw new BackendError(
-    'checkpoint_missing',
-    `The processes of ${instance.ref} are gone (${gone === 'all' ? 'with their supervisor, as after a restart of this machine' : `process ${gone.join(', ')}`}), and with them what it had in memory. Its files are still there.`,
-  )
+  const gone = expected.filter((_process, at) => !alive[at]).map(({ pid }) => pid)
+  return gone.length === 0 ? undefined : `process ${gone.join(', ')}`
 }
 
 async function findLivingParts(instance: Instance) {

@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { isStillThere, type ProcessIdentity } from '../../process-identity.ts'
+import { emptyIfGone, isStillThere, type ProcessIdentity } from '../../process-identity.ts'
 import { BackendError } from '../backend.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
 import { membersIn, type Part, thawCgroup } from './cgroups.ts'
-import { findSupervisor, type Instance, readStarted } from './instance.ts'
+import { forEach } from './each.ts'
+import { bootId, findSupervisor, type Instance, readStarted } from './instance.ts'
 
 /** What a sandbox's processes are known by, also after they have left their parents, and after a worker has died. */
 export const MARK_VARIABLE = 'SANDMAN_INSTANCE'
@@ -26,7 +27,7 @@ const END_MS_MAX = 10_000
 const KILL_BIT = 1n << 8n
 const run = promisify(execFile)
 
-/** By cgroup, by the mark in their environment, and by descent. */
+/** By cgroup, by the mark in their environment, by what the supervisor has started, and by descent. */
 export async function findMembers(instance: Instance): Promise<Member[]> {
   const { mark, cgroups } = instance.labels
   const supervisor = await findSupervisor(instance)
@@ -35,12 +36,12 @@ export async function findMembers(instance: Instance): Promise<Member[]> {
   )
   const seen = (await listProcesses()).filter(({ state }) => !'ZX'.includes(state))
   const parts = new Map<number, Part>()
-  const groups = await knownGroups(instance, supervisor)
-  const marks = await Promise.all(seen.map(({ pid }) => markedPart(pid, mark)))
-  for (const [at, { pid, group }] of seen.entries()) {
-    const part = marks[at] ?? inFreezer?.get(pid) ?? inMemory?.get(pid) ?? groups.get(group)
-    if (part) parts.set(pid, part)
-  }
+  const startedAs = await findStarted(instance, supervisor)
+  await forEach(seen, async (one) => {
+    const part =
+      (await markedPart(one.pid, mark)) ?? inFreezer?.get(one.pid) ?? inMemory?.get(one.pid) ?? startedAs(one)
+    if (part) parts.set(one.pid, part)
+  })
   addDescendants(seen, parts, supervisor)
   const members = seen.filter(({ pid }) => parts.has(pid) && pid !== supervisor?.pid && pid !== process.pid)
   const isStopped = ({ state }: Seen) => 'Tt'.includes(state)
@@ -72,18 +73,31 @@ function addDescendants(seen: Seen[], parts: Map<number, Part>, supervisor: Proc
  */
 async function markedPart(pid: number, mark: string): Promise<Part | undefined> {
   if (process.platform !== 'linux') return undefined
-  const environment = (await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '')).split('\0')
+  const environment = (await readFile(`/proc/${pid}/environ`, 'latin1').catch(emptyIfNotOurs)).split('\0')
   if (!environment.includes(`${MARK_VARIABLE}=${mark}`)) return undefined
   return environment.find((entry) => entry.startsWith(`${PART_VARIABLE}=`))?.slice(PART_VARIABLE.length + 1) as Part
 }
 
-/** Where environments cannot be read, the groups of the agent and the sidecar, as long as somebody vouches for them. */
-async function knownGroups(instance: Instance, supervisor: ProcessIdentity | undefined): Promise<Map<number, Part>> {
-  const started = process.platform === 'linux' || !supervisor ? undefined : await readStarted(instance)
-  const groups = new Map<number, Part>()
-  if (started?.agent) groups.set(started.agent.pid, 'agent')
-  if (started?.sidecar) groups.set(started.sidecar.pid, 'sidecar')
-  return groups
+function emptyIfNotOurs(error: NodeJS.ErrnoException): string {
+  return error.code === 'EACCES' || error.code === 'EPERM' ? '' : emptyIfGone(error)
+}
+
+/**
+ * The agent and the sidecar themselves, whatever they have done to their environment. Where births and environments are not
+ * told, their groups, as long as a supervisor vouches for them.
+ */
+async function findStarted(instance: Instance, supervisor: ProcessIdentity | undefined) {
+  const isLinux = process.platform === 'linux'
+  const canKnow = isLinux ? instance.labels.boot === (await bootId()) : supervisor !== undefined
+  const { agent, sidecar } = (canKnow ? await readStarted(instance).catch(noneIfDamaged) : undefined) ?? {}
+  const isOf = ({ pid, born, group }: Seen, part: ProcessIdentity | undefined) =>
+    part !== undefined && (isLinux ? pid === part.pid && born === part.born : group === part.pid)
+  return (one: Seen): Part | undefined => (isOf(one, agent) ? 'agent' : isOf(one, sidecar) ? 'sidecar' : undefined)
+}
+
+/** What is found without it can still be ended. */
+function noneIfDamaged(error: NodeJS.ErrnoException): undefined {
+  if (!(error instanceof BackendError || error.code === 'EISDIR')) throw error
 }
 
 async function listProcesses(): Promise<Seen[]> {
@@ -97,17 +111,16 @@ async function listProcesses(): Promise<Seen[]> {
     })
   }
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const seen = await Promise.all(
-    pids.map(async (pid): Promise<Seen[]> => {
-      const line = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
-      // After the program's name, which may contain anything: state, parent, group, …, and eighteen further on the birth.
-      const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
-      const [state, parent, group] = fields
-      if (!state || fields[19] === undefined) return []
-      return [{ pid: Number(pid), born: fields[19], parent: Number(parent), group: Number(group), state }]
-    }),
-  )
-  return seen.flat()
+  const seen: Seen[] = []
+  await forEach(pids, async (pid) => {
+    const line = await readFile(`/proc/${pid}/stat`, 'latin1').catch(emptyIfNotOurs)
+    // After the program's name, which may contain anything: state, parent, group, …, and eighteen further on the birth.
+    const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
+    const [state, parent, group] = fields
+    if (!state || fields[19] === undefined) return
+    seen.push({ pid: Number(pid), born: fields[19], parent: Number(parent), group: Number(group), state })
+  })
+  return seen
 }
 
 /** Kills until none is left. What starts others faster than it is found is found again. */
@@ -137,7 +150,9 @@ export async function endEverything(instance: Instance): Promise<void> {
 /** There, and not only until it is thawed: a kill waits for a process that is frozen by a cgroup of version 1. */
 export async function canLiveOn(identity: ProcessIdentity): Promise<boolean> {
   if (!(await isStillThere(identity))) return false
-  const status = await readFile(`/proc/${identity.pid}/status`, 'latin1').catch(() => '')
+  if (process.platform !== 'linux') return true
+  const status = await readFile(`/proc/${identity.pid}/status`, 'latin1').catch(emptyIfGone)
+  if (status === '') return false
   const pending = [...status.matchAll(/^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$/gm)]
   return pending.every(([, signals]) => (BigInt(`0x${signals}`) & KILL_BIT) === 0n)
 }

@@ -15,7 +15,7 @@ import { countOomKills, removeCgroups } from './cgroups.ts'
 import { exists, writeJson } from './files.ts'
 import { thaw } from './freeze.ts'
 import { type AgentEnd, agentEndFile, type Instance, readInstance, type Started, startedFile } from './instance.ts'
-import { launch } from './launch.ts'
+import { EXIT_CODE_REFUSED, launch } from './launch.ts'
 import { endMembers } from './processes.ts'
 
 const RETRY_MS = 1_000
@@ -70,23 +70,25 @@ async function startParts(instance: Instance): Promise<Started> {
   const sidecar = agent.sidecar && start(instance, 'sidecar', agent.sidecar)
   const main = start(instance, 'agent', agent)
   void ended(main).then((end) => recordEnd(instance, end, killedBefore))
-  return { agent: await identify(main), sidecar: sidecar && (await identify(sidecar)) }
+  return { agent: await identify(main), sidecar: await identify(sidecar) }
 }
 
 type Command = { command: readonly string[]; env?: Record<string, string> | undefined }
 
-function start(instance: Instance, part: 'agent' | 'sidecar', { command, env }: Command): ChildProcess {
+function start(instance: Instance, part: 'agent' | 'sidecar', { command, env }: Command): ChildProcess | undefined {
   const output = openSync(path.join(instance.folder, `${part}.log`), 'a', 0o600)
   const child = launch(instance, { part, command, env, output })
-  child.on('error', (error) => writeSync(output, `${error.message}\n`))
+  child?.on('error', (error) => writeSync(output, `${error.message}\n`))
   return child
 }
 
-async function identify({ pid }: ChildProcess): Promise<ProcessIdentity | undefined> {
+async function identify(child: ChildProcess | undefined): Promise<ProcessIdentity | undefined> {
+  const pid = child?.pid
   return pid === undefined ? undefined : identityOf(pid)
 }
 
-function ended(child: ChildProcess): Promise<AgentEnd> {
+async function ended(child: ChildProcess | undefined): Promise<AgentEnd> {
+  if (!child) return { exitCode: EXIT_CODE_REFUSED, signal: null }
   return new Promise((resolve) => {
     child.once('exit', (exitCode, signal) => resolve({ exitCode, signal }))
     child.once('error', () => resolve({ exitCode: 127, signal: null }))
@@ -95,11 +97,12 @@ function ended(child: ChildProcess): Promise<AgentEnd> {
 
 /** How it ended is known here only. While it cannot be written down (a full disk), that is tried again. */
 async function recordEnd({ labels }: Instance, end: AgentEnd, killedBefore: number | undefined): Promise<void> {
-  const killed = await countOomKills(labels.cgroups)
+  // Where it cannot be counted just now, it stays unknown; that it has ended is not lost for that.
+  const killed = await countOomKills(labels.cgroups).catch(() => undefined)
   if (killed !== undefined && killedBefore !== undefined) {
     end.oomKilled = killed > killedBefore && (end.signal === 'SIGKILL' || end.exitCode === EXIT_CODE_KILLED)
   }
-  while (await exists(folder)) {
+  while (await exists(folder).catch(() => true)) {
     const isWritten = await writeJson(agentEndFile(folder), end).then(
       () => true,
       () => false,

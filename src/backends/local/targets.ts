@@ -1,5 +1,6 @@
 import { BackendError, type Target } from '../backend.ts'
-import { type Instance, lookAt, readLife } from './instance.ts'
+import { type Instance, readLife } from './instance.ts'
+import { lookAt } from './look.ts'
 
 /** The incarnation that is meant, as long as it is the one that runs. */
 export async function requireRunning(instance: Instance, { ref, incarnation }: Target): Promise<string> {

@@ -23,7 +23,6 @@ export type Found = { name: Buffer; mode: number; modifiedAtMs: number } & (
 )
 
 const CHUNK_BYTES = 256 * 1024
-const AT_ONCE = 8
 /** What is said of something that was there a moment ago, and is gone or is something else now. */
 const VANISHED = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EINVAL'])
 
@@ -108,22 +107,4 @@ export async function copyFile(
   } finally {
     await target.close()
   }
-}
-
-/** A few at a time, in no particular order; the first failure ends it. */
-export async function forEach<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const left = items.values()
-  let failed = false
-  const one = async () => {
-    for (const item of left) {
-      if (failed) return
-      await work(item).catch((error) => {
-        failed = true
-        throw error
-      })
-    }
-  }
-  // All of them are waited for: nobody writes any more when this is over.
-  const results = await Promise.allSettled(Array.from({ length: AT_ONCE }, one))
-  for (const result of results) if (result.status === 'rejected') throw result.reason
 }

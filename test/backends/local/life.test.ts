@@ -3,13 +3,14 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openLocalBackend } from '../../../src/backends/local/backend.ts'
-import { findSupervisor, readStarted } from '../../../src/backends/local/instance.ts'
+import { findSupervisor, type Instance, readStarted } from '../../../src/backends/local/instance.ts'
 import { findMembers } from '../../../src/backends/local/processes.ts'
 import { isAlive } from '../../../src/process-identity.ts'
 import {
   CALL,
   COUNTING,
   FIRST_LIFE,
+  HOME_ID,
   IDLING,
   isGone,
   REF,
@@ -64,7 +65,36 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     await backend.end(target, CALL)
     await backend.end({ ref: REF, incarnation: null }, CALL)
   })
+
+  test.each([
+    ['', IDLING],
+    [', also without its mark', sh('exec env -i sleep 1000')],
+  ])(
+    'a sandbox whose supervisor was killed is lost, says what still runs, and is ended with it%s',
+    async (_how, agent) => {
+      const { backend, create, instance, folder } = await setup({ cgroups })
+      const target = await create(agent)
+      await expect.poll(async () => nameOf(await agentOf(await instance()))).toBe('sleep')
+      const pid = await agentOf(await instance())
+      process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
+      await expect
+        .poll(() => backend.look(REF, CALL))
+        .toEqual({ is: 'lost', why: `the supervisor of ${REF} is gone, but 1 of its processes still runs` })
+      await expect(backend.run(target, 'true', CALL)).rejects.toMatchObject({ type: 'sandbox_expired' })
+      expect(await backend.create(wanted(agent), CALL)).toEqual({ ref: REF })
+      expect((await backend.look(REF, CALL)).is).toBe('lost')
+      expect(await isGone(pid)).toBe(false)
+
+      await backend.end({ ref: REF, incarnation: null }, CALL)
+      expect(await isGone(pid)).toBe(true)
+      expect(await backend.look(REF, CALL)).toEqual({ is: 'absent' })
+      expect(await readdir(path.join(folder, 'test', 'instances'))).toEqual([])
+    },
+  )
 })
+
+const agentOf = async (instance: Instance) => (await readStarted(instance))?.agent?.pid ?? 0
+const nameOf = async (pid: number) => (await readFile(`/proc/${pid}/comm`, 'utf8')).trim()
 
 test('the same life asked for many times at once is one sandbox with one supervisor and one agent', async () => {
   const { folder, backend, output } = await setup()
@@ -100,6 +130,26 @@ test('an agent that cannot be started has ended with 127, and the log says why',
   await create(['/no/such/program'])
   await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(127, null))
   expect(await output()).toContain('/no/such/program')
+})
+
+test('an agent whose command or environment the system does not take has ended with 126, and the log says why', async () => {
+  const { backend, create, output } = await setup()
+  const env = { LARGE: 'ö'.repeat(70_000) }
+  const target = await create([], { spec: { agent: { command: IDLING, env, sidecar: { command: IDLING, env } } } })
+  await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(126, null))
+  expect(await output()).toContain('E2BIG')
+  expect((await backend.look(REF, CALL)).is).toBe('running')
+  expect(await backend.run(target, 'true', CALL)).toEqual({ exitCode: 126, output: expect.stringContaining('E2BIG') })
+})
+
+test('a template is refused, and nothing is made', async () => {
+  const { backend } = await setup()
+  const creating = backend.create(wanted(IDLING, { spec: { template: 'node' } }), CALL)
+  await expect(creating).rejects.toMatchObject({
+    type: 'spec_invalid',
+    message: expect.stringContaining('has no templates'),
+  })
+  expect(await backend.find(SANDBOX, CALL)).toEqual([])
 })
 
 test('a sandbox without an agent says so', async () => {
@@ -189,19 +239,6 @@ test('a sandbox whose folder somebody removed by hand ends with it', async () =>
   await rm(made.folder, { recursive: true })
   await expect.poll(() => Promise.all(pids.map(isGone)), { timeout: 20_000 }).toEqual(pids.map(() => true))
   for (const cgroup of Object.values(made.labels.cgroups)) await expect(stat(cgroup)).rejects.toThrow('ENOENT')
-})
-
-test('a sandbox whose supervisor was killed is lost, says why, and can be ended', async () => {
-  const { backend, create, instance } = await setup()
-  const target = await create()
-  const members = await findMembers(await instance())
-  process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
-  await expect.poll(() => backend.look(REF, CALL)).toEqual({ is: 'lost', why: expect.stringContaining('supervisor') })
-  await expect(backend.run(target, 'true', CALL)).rejects.toMatchObject({ type: 'sandbox_expired' })
-  expect(await backend.create(wanted(), CALL)).toEqual({ ref: REF })
-  expect((await backend.look(REF, CALL)).is).toBe('lost')
-  await backend.end({ ref: REF, incarnation: null }, CALL)
-  expect(await Promise.all(members.map(({ pid }) => isGone(pid)))).toEqual(members.map(() => true))
 })
 
 test('a sandbox whose maker was killed before there was a supervisor is finished by the next who asks', async () => {
@@ -310,6 +347,15 @@ test('labels that cannot be read are not a sandbox that is gone', async () => {
   await expect(backend.find(SANDBOX, CALL)).rejects.toMatchObject(unreachable)
   await expect(backend.end(target, CALL)).rejects.toMatchObject(unreachable)
   await writeFile(file, labels)
+})
+
+test('a folder without labels hides none but the one that it may be', async () => {
+  const { backend, create, folder } = await setup()
+  await create()
+  const other = `sbx_${'b'.repeat(26)}`
+  await mkdir(path.join(folder, 'test', 'instances', `${HOME_ID}.${other}.${FIRST_LIFE}`))
+  expect(await backend.find(SANDBOX, CALL)).toEqual([{ ref: REF, life: FIRST_LIFE }])
+  await expect(backend.find(other, CALL)).rejects.toMatchObject({ type: 'sandbox_unreachable' })
 })
 
 test('a call that was given up waits for nothing', async () => {

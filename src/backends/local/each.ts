@@ -1,0 +1,19 @@
+const AT_ONCE = 8
+
+/** A few at a time, in no particular order; the first failure ends it. */
+export async function forEach<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = items.values()
+  let failed = false
+  const one = async () => {
+    for (const item of left) {
+      if (failed) return
+      await work(item).catch((error) => {
+        failed = true
+        throw error
+      })
+    }
+  }
+  // All of them are waited for: nobody writes any more when this is over.
+  const results = await Promise.allSettled(Array.from({ length: AT_ONCE }, one))
+  for (const result of results) if (result.status === 'rejected') throw result.reason
+}

@@ -1,0 +1,30 @@
+import type { Sighting } from '../backend.ts'
+import { exists } from './files.ts'
+import { findSupervisor, type Instance, readLife, readStarted } from './instance.ts'
+import { findMembers } from './processes.ts'
+
+/** Only a supervisor that nobody has even tried to start for this long is not coming. */
+const START_MS_MAX = 30_000
+
+export async function lookAt(instance: Instance): Promise<Exclude<Sighting, { is: 'absent' }>> {
+  const life = await readLife(instance)
+  if (life.is === 'asleep') return { is: 'suspended', checkpointRef: life.checkpointRef }
+  // In this order: a supervisor that becomes ready between the two looks is not missed.
+  const supervisor = await findSupervisor(instance)
+  const started = await readStarted(instance)
+  if (started && supervisor) return { is: 'running', incarnation: life.incarnation }
+  if (started) return lost(instance, `the supervisor of ${instance.ref} is gone`)
+  if (supervisor) return { is: 'changing', why: 'its supervisor is starting' }
+  const wasTried = await exists(instance.supervisorLock)
+  if (!wasTried && Date.now() - instance.labels.createdAt < START_MS_MAX) {
+    return { is: 'changing', why: 'its supervisor is about to be started' }
+  }
+  return lost(instance, `${instance.ref} was made, but its supervisor never became ready`)
+}
+
+/** Nobody looks after it any more. What runs in it does not know that, and goes on until it is ended. */
+async function lost(instance: Instance, why: string): Promise<Sighting & { is: 'lost' }> {
+  const { length } = await findMembers(instance)
+  const rest = length === 0 ? '' : `, but ${length} of its processes still ${length === 1 ? 'runs' : 'run'}`
+  return { is: 'lost', why: `${why}${rest}` }
+}
