@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
 import { findMembers } from '../../../src/backends/local/processes.ts'
 import { CALL, COUNTING, IDLING, isGone, REF, setup, sh, WAYS } from './setup.ts'
@@ -24,7 +24,10 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     const { backend, create, instance } = await setup({ cgroups })
     const agent = { command: sh('(setsid sleep 1000 &); sleep 1000'), sidecar: { command: IDLING } }
     const target = await create([], { spec: { agent } })
-    await expect.poll(async () => (await findMembers(await instance())).length).toBe(4)
+    // Not only four of them: on the way there, a shell stands for what it is about to start.
+    await expect
+      .poll(async () => namesOf(await findMembers(await instance())))
+      .toEqual(['sh', 'sleep', 'sleep', 'sleep'])
     const own = (await findMembers(await instance())).map(({ pid }) => pid).sort()
 
     // One in the background, one that has left its session and its parents, and one that keeps printing.
@@ -33,9 +36,10 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
       exitCode: 0,
       output: expect.stringContaining('started'),
     })
-    const lingering = (await findMembers(await instance())).filter(({ pid }) => !own.includes(pid))
+    const others = async () => (await findMembers(await instance())).filter(({ pid }) => !own.includes(pid))
+    await expect.poll(async () => (await others()).length).toBeGreaterThanOrEqual(3)
+    const lingering = await others()
     expect(new Set(lingering.map(({ part }) => part))).toEqual(new Set(['command']))
-    expect(lingering.length).toBeGreaterThanOrEqual(3)
 
     await backend.endLingering(target, CALL)
     expect((await findMembers(await instance())).map(({ pid }) => pid).sort()).toEqual(own)
@@ -62,3 +66,8 @@ test('a port is reached where this machine is', async () => {
   await create()
   expect(await backend.previewUrl(REF, 3000, CALL)).toBe('http://127.0.0.1:3000')
 })
+
+async function namesOf(members: { pid: number }[]): Promise<string[]> {
+  const names = await Promise.all(members.map(({ pid }) => readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')))
+  return names.map((name) => name.trim()).sort()
+}
