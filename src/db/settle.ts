@@ -103,11 +103,11 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
   const outcome = ending.status === 'succeeded' ? ending.outcome : null
   const error = ending.status === 'succeeded' ? null : JSON.stringify(ending.error)
   const reason = rest.state === 'gone' ? rest.reason : null
+  const detail = { status: ending.status, outcome, reason, evidence: ending.evidence }
   // What was seen may contain whatever a sandbox or a provider has said.
-  const evidence = JSON.stringify(ending.evidence ?? {}, (_key, value: unknown) =>
+  const toldDetail = JSON.stringify(detail, (_key, value: unknown) =>
     typeof value === 'string' ? storable(value) : value,
   )
-  const detail = { status: ending.status, outcome, reason, evidence: JSON.parse(evidence) as unknown }
 
   const { rows } = await sql<Result>`
     /* settle */ with sandbox as (
@@ -197,7 +197,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       from (
         select 1 as nth, now, id as sandbox_id, move as type, state as from_state, ${rest.state}::text as to_state,
           operation_id, ${attempt.fence}::int as fence,
-          jsonb_strip_nulls(${JSON.stringify(detail)}::jsonb || jsonb_build_object(
+          jsonb_strip_nulls(${toldDetail}::jsonb || jsonb_build_object(
             'error', ${error}::jsonb, 'checkpoint_id', coalesce((select id from checkpoint), kept.checkpoint_id))) as detail
         from current, kept
         union all

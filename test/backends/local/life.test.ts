@@ -249,7 +249,7 @@ test('a sandbox whose maker was killed before there was a supervisor is finished
   process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
   const orphans = await findMembers(await instance())
   await Promise.all(['started.json', 'agent.log'].map((file) => rm(path.join(folder, file))))
-  expect(await backend.look(REF, CALL)).toMatchObject({ is: 'lost' })
+  await expect.poll(() => backend.look(REF, CALL)).toMatchObject({ is: 'lost' })
   await rm(supervisorLock)
   expect(await backend.look(REF, CALL)).toMatchObject({ is: 'changing' })
 
