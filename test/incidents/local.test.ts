@@ -16,8 +16,15 @@ import { loseProcesses, type World } from '../support/world.ts'
 /** The incidents that can be shown with real processes, on the local backend. */
 
 const CALL = { signal: new AbortController().signal }
-const COUNTING = { command: ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.01; done'] }
-const LOCAL = { backend: 'local', agent: COUNTING }
+/** Counts in a file that is never half written, and there as soon as the sandbox is said to run. */
+const COUNTING = {
+  command: ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > next && mv next count; sleep 0.01; done'],
+}
+const LOCAL = {
+  backend: 'local',
+  agent: COUNTING,
+  wake: { commands: ['until [ -s count ]; do sleep 0.01; done'] },
+}
 
 const folderOf = ({ dataFolder, place }: World) => path.join(dataFolder, 'sandboxes', place.fleet)
 const backendOf = ({ dataFolder, place }: World) =>
