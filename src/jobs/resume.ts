@@ -62,10 +62,14 @@ export const resume: Verb = {
   },
 
   /** Nothing rests any more on what it was woken from. If this is cut off, the sweeper finds it. */
-  async tidyUp({ backend, checkpoint, db, provider }, { rest, checkpoints }) {
+  async tidyUp({ backend, checkpoint, db, provider }, ending) {
     const { pausing } = backend
-    const isOver = rest.state === 'running' || (rest.state === 'suspended' && rest.checkpoint !== undefined)
-    if (!checkpoint || pausing === 'none' || checkpoints || !isOver) return
+    const { rest } = ending
+    if (!checkpoint || pausing === 'none') return
+    // Of one that was lost or replaced it is all that is left, if it is; destroy deletes it, or the sweeper does.
+    const wasWoken = ending.status === 'succeeded' && ending.outcome === 'done'
+    const wasPutBack = rest.state === 'suspended' && rest.checkpoint !== undefined
+    if (!wasWoken && !wasPutBack) return
     if (!pausing.consumesCheckpoint) {
       if (await isPromised(db, checkpoint.id)) return
       await provider.ask('discard', (call) => pausing.discard(checkpoint.provider_ref, call))

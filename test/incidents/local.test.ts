@@ -33,6 +33,9 @@ const lookAt = async (world: World, { providerRef }: Sandbox) => backendOf(world
 const countOf = async (world: World, { providerRef }: Sandbox) =>
   Number(await readFile(path.join(folderOf(world), 'instances', providerRef as string, 'workspace', 'count'), 'utf8'))
 
+const checkpointsOf = async (world: World, sandboxId: string) =>
+  (await readdir(path.join(folderOf(world), 'checkpoints'))).filter((name) => name.includes(sandboxId))
+
 async function freePort(): Promise<number> {
   const server = net.createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -56,8 +59,7 @@ describeIncident('A, on real processes', (world) => {
       checkpointRef: again.sandbox.checkpoint?.providerRef,
     })
     // What it was woken from the first time is not kept for ever.
-    const kept = await readdir(path.join(folderOf(world()), 'checkpoints'))
-    expect(kept.filter((name) => name.includes(sandbox.id))).toEqual([again.sandbox.checkpoint?.providerRef])
+    await expect.poll(() => checkpointsOf(world(), sandbox.id)).toEqual([again.sandbox.checkpoint?.providerRef])
   })
 
   test.each([
@@ -166,8 +168,7 @@ describeIncident('E, on real processes', (world) => {
     const destroyed = await fleet.destroy(id, { wait: '30s' })
     expect(destroyed.sandbox).toMatchObject({ state: 'gone', goneReason: 'destroyed' })
     expect(await lookAt(world(), destroyed.sandbox)).toEqual({ is: 'absent' })
-    const kept = await readdir(path.join(folderOf(world()), 'checkpoints'))
-    expect(kept.filter((name) => name.includes(id))).toEqual([])
+    expect(await checkpointsOf(world(), id)).toEqual([])
   })
 })
 
@@ -257,8 +258,9 @@ describeIncident(
       expect((await readdir(workspace)).filter((name) => name.startsWith('file')).length).toBe(300)
       expect((await fleet.resume(id, { wait: '30s' })).sandbox.state).toBe('running')
       await Promise.all([id, copy.sandbox.id].map((each) => fleet.destroy(each, { wait: '30s' })))
+      // What the resume tidies up may end a moment after the destroy.
       for (const folder of ['instances', 'checkpoints'])
-        expect(await readdir(path.join(folderOf(world()), folder))).toEqual([])
+        await expect.poll(() => readdir(path.join(folderOf(world()), folder))).toEqual([])
     })
   },
   { worker: false },
