@@ -60,7 +60,7 @@ export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening
       if (isClosed) return
       if (!isDown) lost(error) // once, however often it cannot be made anew
       isDown = true
-      timer = setTimeout(() => (connecting = connect()), pauseMs)
+      timer = setTimeout(() => void connect(), pauseMs)
       pauseMs = Math.min(pauseMs * 2, RECONNECT_MS[1])
     }
     fresh.on('error', over)
@@ -77,13 +77,12 @@ export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening
       over(error)
     }
   }
-  let connecting = connect()
+  void connect() // which does not fail: it tries again
   return {
     async close() {
       isClosed = true
       clearTimeout(timer)
-      // Not waited for: a server that is away would keep us for the whole of its deadline.
-      connecting.catch(() => {})
+      // Not for long: a server that is away would keep us for the whole of its deadline.
       await withDeadline(CLOSE_MS, 'the connection that listens', async () => client?.end()).catch(() => {})
     },
   }

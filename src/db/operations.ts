@@ -3,20 +3,6 @@ import { fromJson } from './json-row.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow, OperationRow, SandboxRow } from './schema.ts'
 
-export async function findOperation(
-  db: Db,
-  { fleet, id }: { fleet: string; id: string },
-): Promise<(OperationRow & { backend: string }) | undefined> {
-  return db
-    .selectFrom('operations')
-    .innerJoin('sandboxes', 'sandboxes.id', 'operations.sandbox_id')
-    .selectAll('operations')
-    .select('backend')
-    .where('operations.id', '=', id)
-    .where('fleet', '=', fleet)
-    .executeTakeFirst()
-}
-
 /** An operation with its sandbox, and with what that can be resumed from. */
 export type FoundOperation = { operation: OperationRow; sandbox: SandboxRow; checkpoint: CheckpointRow | undefined }
 

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts'
 import { UNSETTLED_MS } from './bell-times.ts'
 import { fromJson } from './json-row.ts'
 import { dbNow, interval } from './now.ts'
-import { findOperation } from './operations.ts'
+import { findOperations } from './operations.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow, OperationRow, SandboxRow } from './schema.ts'
 
@@ -55,11 +55,12 @@ export async function take(
     from operation, sandbox left join sandman.checkpoints on checkpoints.id = sandbox.checkpoint_id`.execute(db)
   const [taken] = rows
   if (!taken) {
-    const operation = await findOperation(db, { fleet, id: operationId })
-    if (!operation) return { attempt: undefined, because: 'unknown' }
+    const [found] = await findOperations(db, { fleet, ids: [operationId] })
+    if (!found) return { attempt: undefined, because: 'unknown' }
+    const { operation, sandbox } = found
     if (operation.status !== 'active')
       return { attempt: undefined, because: operation.status === 'waiting' ? 'waiting' : 'ended' }
-    if (backends && !backends.includes(operation.backend))
+    if (backends && !backends.includes(sandbox.backend))
       return { attempt: undefined, because: 'not_mine', since: operation.started_at ?? operation.created_at }
     // Its turn came between the two looks. It comes once, so this does not go on.
     return take(db, asked)

@@ -76,11 +76,16 @@ export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolea
   return wake(work, ref, how)
 }
 
-/** Ends what this operation has made. Returns when nothing of it is left; throws when nobody can say. */
+/** Ends what this operation has made. Returns when nothing of it is left; throws when nobody can say, and there may be. */
 export async function endOwn(work: Work): Promise<void> {
   const { backend, operation, provider, sandbox } = work
-  if (!mayHaveActed(work)) return
-  const found = await provider.ask('find', (call) => backend.find(sandbox.id, call))
+  const hadActed = mayHaveActed(work)
+  const found = await provider
+    .ask('find', (call) => backend.find(sandbox.id, call))
+    .catch((unknown: unknown) => {
+      if (hadActed) throw unknown
+      return []
+    })
   for (const own of found.filter(({ life }) => life === operation.id)) await endInstance(work, own.ref)
 }
 

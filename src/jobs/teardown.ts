@@ -1,6 +1,7 @@
 import { listCheckpoints } from '../db/checkpoints.ts'
-import type { Ending, Rest } from '../db/settle.ts'
+import type { Ending } from '../db/settle.ts'
 import { teardownQueue } from '../queues/teardown.ts'
+import type { Failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endAll } from './end.ts'
 import { look } from './look.ts'
@@ -36,20 +37,23 @@ export const teardown: Verb = {
     // Not all of it could be ended or deleted, and what is left would be out of reach once it is gone: so this goes on.
     if (seen?.is === 'absent' || seen?.is === 'lost') return undefined
     if (work.checkpoint && seen?.is !== 'running') return { status: 'failed', error, rest: { state: 'suspended' } }
-    if (seen?.is === 'suspended') return { status: 'failed', error, rest: await asleep(work) }
+    if (seen?.is === 'suspended') return asleep(work, error)
     return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
   },
 }
 
-/** Put to sleep by its provider, which nobody had asked for; with something it can be resumed from, or without. */
-async function asleep(work: Work): Promise<Rest> {
-  const lost = { state: 'gone', reason: 'checkpoint_missing' } as const
-  if (work.backend.pausing === 'none') return lost
+/**
+ * Put to sleep by its provider, which nobody had asked for. Without anything that it can be resumed from it is neither
+ * suspended nor, as long as it is there, gone.
+ */
+async function asleep(work: Work, error: Failure): Promise<Ending | undefined> {
+  const { pausing } = work.backend
+  if (pausing === 'none') return undefined
   try {
-    return { state: 'suspended', checkpoint: await checkpointOf(work, work.backend.pausing) }
-  } catch (error) {
-    if (isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) return lost
-    throw error
+    return { status: 'failed', error, rest: { state: 'suspended', checkpoint: await checkpointOf(work, pausing) } }
+  } catch (thrown) {
+    if (isBackendError(thrown, 'checkpoint_missing', 'checkpoint_corrupt')) return undefined
+    throw thrown
   }
 }
 

@@ -60,6 +60,20 @@ describeIncident(
       })
     })
 
+    test('one that its provider has put to sleep without a checkpoint is not gone before it was ended', async () => {
+      const { fleet, provider } = world()
+      const { id, providerRef } = await world().running()
+      instanceOf(providerRef).state = 'suspended'
+      provider.always('end', { kind: 'status', status: 500 })
+      const { operation } = await fleet.kill(id)
+      await expect
+        .poll(async () => (await world().operations(id)).at(-1)?.failures, { timeout: 50_000 })
+        .toBeGreaterThan(8)
+      expect((await fleet.get(id)).state).toBe('killing')
+      provider.heal()
+      expect((await fleet.operation(operation.id, { wait: '30s' })).sandbox).toMatchObject({ goneReason: 'killed' })
+    })
+
     test('a destroy is not done before everything is deleted', async () => {
       const { fleet, provider } = world()
       const { id, checkpoint } = await world().suspended()
