@@ -31,17 +31,27 @@ export type Backend = {
    */
   end(target: Target, call: Call): Promise<void>
 
-  /** Runs a shell command inside and waits for its end. Not for the agent: that is started with the instance. */
+  /** Runs a shell command inside and waits for its end. Not for agents: those have ends and outputs that are kept. */
   run(target: Target, command: string, call: Call): Promise<{ exitCode: number; output: string }>
-  /** Ends what earlier commands have left running, and neither the agent nor its sidecar. */
+  /** Ends what earlier commands have left running, those that ran as agents included, and neither its own agent nor its sidecar. */
   endLingering(target: Target, call: Call): Promise<void>
   /** Where a port of the sandbox is reached from outside; undefined when it is not. */
   previewUrl(ref: string, port: number, call: Call): Promise<string | undefined>
 
-  /** Of the agent's own process, whatever runs beside it. */
-  agentStatus(ref: string, call: Call): Promise<AgentStatus>
-  /** The agent's output from a byte on. Less than asked for, or nothing, when there is no more of it now. */
-  readOutput(ref: string, from: number, bytesMax: number, call: Call): Promise<Uint8Array>
+  /**
+   * Runs a command inside as an agent of its own. Its output and its end are kept for as long as the instance lives, whoever
+   * asks for them. The same key starts it once, also when it has ended since.
+   */
+  startAgent(target: Target, asked: { key: string; command: readonly string[] }, call: Call): Promise<void>
+  /** Ends an agent with all that it has started: asked to at first, and killed if it does not. One that has ended is a success. */
+  stopAgent(agent: Agent, call: Call): Promise<void>
+  /** Of the agent's own process, whatever runs beside it. It may lag behind the output's end for some seconds. */
+  agentStatus(agent: Agent, call: Call): Promise<AgentStatus>
+  /**
+   * The agent's output, as it is written, from just behind a cursor or from its beginning. It ends when there will be no more,
+   * and may end before that: only the status tells. Nothing is read ahead of who reads it by more than a few pieces.
+   */
+  attach(agent: Agent, cursor: string | undefined, call: Call): AsyncIterable<Piece>
 
   readonly pausing: 'none' | Pausing
   readonly snapshots: 'none' | Snapshots
@@ -130,11 +140,21 @@ export type CheckpointCondition =
   | { is: 'pending' }
   | { is: 'missing' | 'corrupt'; why: string }
 
+/** The agent that an instance was made with, or, by its key, one that was started in it; in the incarnation that is meant. */
+export type Agent = { ref: string; incarnation: string; key: string | undefined }
+
+/** A piece of output. With its cursor, the next attach begins right behind it. */
+export type Piece = { bytes: Uint8Array; cursor: string }
+
 export type AgentStatus =
   | { is: 'running' }
   /** `oomKilled` is undefined where the system cannot tell. */
   | { is: 'terminated'; exitCode: number | null; signal: string | null; oomKilled: boolean | undefined }
-  /** The sandbox was made without an agent of its own. */
+  /** It, or the whole instance, has begun anew: what was meant has ended, and nobody can say how. */
+  | { is: 'restarted'; why: string }
+  /** The instance sleeps, and the agent with it. */
+  | { is: 'asleep' }
+  /** There is no such agent: the instance was made without one, or none was started with that key. */
   | { is: 'none' }
 
 /** What a backend may fail with: what the operation is then told, or `overtaken`, which no operation is ever told. */
