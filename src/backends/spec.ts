@@ -8,7 +8,8 @@ export function isStorable(value: string): boolean {
 const MESSAGE_TEXT = 'must be text without NUL and without half characters'
 export const text = (max: number) => z.string().min(1).max(max).refine(isStorable, MESSAGE_TEXT)
 
-const command = z.array(text(32_768)).min(1).max(256)
+/** A program and its arguments. */
+export const command = z.array(text(32_768)).min(1).max(256)
 
 /** Linux takes 131,072 bytes for one variable, and of all of them, with the command, a quarter of what a stack may have. */
 const ENV_VALUE_CHARS_MAX = 65_536

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { withDeadline } from '../deadline.ts'
 import type { Db } from './pool.ts'
 
-/** A notice carries at most 8,000 bytes, and an id has 29. */
+/** A notice carries at most 8,000 bytes, and an id has 30. */
 export const IDS_PER_NOTICE = 200
 
 function channelOf(fleet: string): string {
@@ -11,14 +11,11 @@ function channelOf(fleet: string): string {
 }
 
 /**
- * Tells whoever listens that operations have settled. Not part of settling: a notice takes a lock that all of the database's
+ * Tells whoever listens that there is news of operations or executions. Not part of settling: a notice takes a lock that all of the database's
  * notices share until commit, and a lost one costs a moment, because whoever waits also looks by itself.
  */
-export async function announce(
-  db: Db,
-  { fleet, operationIds }: { fleet: string; operationIds: string[] },
-): Promise<void> {
-  await sql`select pg_notify(${channelOf(fleet)}, ${operationIds.join(',')})`.execute(db)
+export async function announce(db: Db, { fleet, ids }: { fleet: string; ids: string[] }): Promise<void> {
+  await sql`select pg_notify(${channelOf(fleet)}, ${ids.join(',')})`.execute(db)
 }
 
 const CONNECT_MS = 5_000
@@ -30,8 +27,8 @@ export type Listener = { close(): Promise<void> }
 type Listening = {
   databaseUrl: string
   fleet: string
-  /** These have settled. */
-  heard(operationIds: string[]): void
+  /** There is news of these. */
+  heard(ids: string[]): void
   /** The line is up, for the first time or again: whatever was said before was not heard. */
   connected(): void
   lost(error: unknown): void

@@ -1,78 +1,262 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
+import { SandmanError } from '../errors.ts'
+import {
+  admit,
+  EXECUTIONS_MAX,
+  type ExecutionEnd,
+  type ExecutionOptions,
+  type ExecutionStatus,
+  explainRefusal,
+} from '../sandbox/executions.ts'
+import { storable } from '../sandbox/failures.ts'
+import type { Kind } from '../sandbox/judge.ts'
+import { STATES, type State } from '../sandbox/states.ts'
+import { UNHEARD_MS } from './bell-times.ts'
+import { findCheckpoint } from './checkpoints.ts'
+import { keyOf, reusedKey, runOnce } from './idempotency.ts'
 import { fromJson } from './json-row.ts'
-import { dbNow, interval } from './now.ts'
+import { dbMoment, interval } from './now.ts'
 import type { Db } from './pool.ts'
-import { type ExecutionReason, type ExecutionRow, ID_PREFIXES } from './schema.ts'
+import { type CheckpointRow, type ExecutionRow, ID_PREFIXES, type SandboxRow } from './schema.ts'
 
-/** How an execution ended. Recorded once: the first word stands. */
-export type ExecutionEnd =
-  | { status: 'succeeded'; reason: 'completed'; exitCode: 0; message?: string }
-  | {
-      status: 'failed'
-      reason: Exclude<ExecutionReason, 'completed' | 'cancelled'>
-      exitCode?: number
-      message?: string
-    }
-  | { status: 'cancelled'; reason: 'cancelled'; exitCode?: number; message?: string }
+export type ExecutionRequest = {
+  fleet: string
+  sandboxId: string
+  /** Left out: it follows the agent that the sandbox was made with. */
+  command?: readonly string[] | undefined
+  options?: ExecutionOptions
+  /** From now on. Nothing moves it later. */
+  hardDeadlineMs: number
+  silenceMs?: number | undefined
+  outputBytesMax: number
+  idempotencyKey?: string | undefined
+  clock: Clock
+}
 
-type Asked = { fleet: string; sandboxId: string; command?: string[]; hardDeadlineMs?: number; clock: Clock }
+export type FoundExecution = {
+  execution: ExecutionRow
+  sandbox: SandboxRow
+  /** What the sandbox can be resumed from. */
+  checkpoint: CheckpointRow | undefined
+}
 
-/** Writes down that the agent is to run in a sandbox; undefined when the fleet has no such sandbox. */
-export async function queueExecution(db: Db, asked: Asked): Promise<ExecutionRow | undefined> {
-  const now = dbNow(asked.clock)
-  const { rows } = await sql<{ execution: Record<string, unknown> }>`
-    with execution as (
-      insert into sandman.executions (id, sandbox_id, command, status, created_at, hard_deadline_at)
-      select sandman.make_id(${ID_PREFIXES.execution}, ${now}), id, ${asked.command ? JSON.stringify(asked.command) : null}::jsonb,
-        'queued', ${now}, ${now} + ${interval(asked.hardDeadlineMs ?? null)}
-      from sandman.sandboxes where id = ${asked.sandboxId} and fleet = ${asked.fleet}
+type Json = Record<string, unknown>
+type Requested = { state: State; executions: number; execution: Json | null; sandbox: Json; same: boolean }
+
+/**
+ * Writes down that an agent is to run in a sandbox, in one statement. What it may meet was judged beforehand; the statement
+ * picks by what it finds under the sandbox's lock. Whoever calls this rings the queue afterwards.
+ */
+export async function requestExecution(db: Db, asked: ExecutionRequest): Promise<FoundExecution> {
+  const { fleet, sandboxId, command, options = {}, hardDeadlineMs, silenceMs = null, outputBytesMax, clock } = asked
+  const answers = Object.fromEntries(STATES.map((state) => [state, admit(state, options).answer]))
+  const given = { command: command ? JSON.stringify(command) : null, options: JSON.stringify(options) }
+  const statement = sql<Requested>`
+    /* request_execution */ with known as (${keyOf(asked)}), sandbox as (
+      select * from sandman.sandboxes
+      where id = ${sandboxId} and fleet = ${fleet} and not exists (select from known)
+      for update
+    ), admitted as (
+      select *, ${dbMoment(clock)} as now from sandbox
+      where ${JSON.stringify(answers)}::jsonb ->> state <> 'refused' and executions < ${EXECUTIONS_MAX}
+    ), execution as (
+      insert into sandman.executions
+        (id, fleet, sandbox_id, command, options, status, created_at, hard_deadline_at, silence_ms, output_bytes_max, ring_at)
+      select sandman.make_id(${ID_PREFIXES.execution}, now), fleet, id, ${given.command}::jsonb, ${given.options}::jsonb, 'queued',
+        now, now + ${interval(hardDeadlineMs)}, ${silenceMs}::bigint, ${outputBytesMax}::bigint, now + ${interval(UNHEARD_MS)}
+      from admitted
       returning *
+    ), counted as (
+      update sandman.sandboxes set executions = sandboxes.executions + 1, last_active_at = execution.created_at
+      from execution where sandboxes.id = execution.sandbox_id
+      returning sandboxes.*
     ), told as (
       insert into sandman.events (sandbox_id, at, type, execution_id)
-      select sandbox_id, ${now}, 'execution_queued', id from execution
+      select sandbox_id, created_at, 'execution_queued', id from execution
+    ), named as (
+      insert into sandman.idempotency_keys (fleet, key, execution_id, created_at)
+      select fleet, ${asked.idempotencyKey ?? null}::text, id, created_at from execution
+      where ${asked.idempotencyKey !== undefined}
     )
-    select to_jsonb(execution) as execution from execution`.execute(db)
-  return rows[0] && fromJson<ExecutionRow>(rows[0].execution)
+    select state, executions, (select to_jsonb(execution) from execution) as execution,
+      coalesce((select to_jsonb(counted) from counted), to_jsonb(sandbox)) as sandbox, true as same
+    from sandbox
+    union all
+    select sandboxes.state, sandboxes.executions, to_jsonb(executions), to_jsonb(sandboxes),
+      executions.sandbox_id = ${sandboxId} and executions.command is not distinct from ${given.command}::jsonb
+        and executions.options = ${given.options}::jsonb
+    from known
+    join sandman.executions on executions.id = known.execution_id
+    join sandman.sandboxes on sandboxes.id = executions.sandbox_id`
+  const found = await runOnce(db, statement, asked)
+  if (!found) {
+    throw new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
+      details: { sandboxId, fleet },
+    })
+  }
+  if (!found.same) throw reusedKey(asked.idempotencyKey, String(found.execution?.id))
+  if (!found.execution) throw refusal(sandboxId, found, options)
+  const sandbox = fromJson<SandboxRow>(found.sandbox)
+  const { checkpoint_id: id } = sandbox
+  const resting = id === null ? undefined : await findCheckpoint(db, { fleet, id })
+  return { execution: fromJson<ExecutionRow>(found.execution), sandbox, checkpoint: resting?.checkpoint }
 }
 
-/** Undefined when it is not queued any more: started already, or ended. */
+function refusal(sandboxId: string, { state }: Requested, options: ExecutionOptions): SandmanError {
+  const admission = admit(state, options)
+  const because = admission.answer === 'refused' ? admission.because : 'rate_limited'
+  return new SandmanError('execution_refused', explainRefusal(because, sandboxId), {
+    details: { sandboxId, errorType: because },
+  })
+}
+
+/** Those of them that there are. */
+export async function findExecutions(
+  db: Db,
+  { fleet, ids }: { fleet: string; ids: string[] },
+): Promise<FoundExecution[]> {
+  const { rows } = await sql<{ execution: Json; sandbox: Json; checkpoint: Json | null }>`
+    /* find_executions */
+    select to_jsonb(executions) as execution, to_jsonb(sandboxes) as sandbox, to_jsonb(checkpoints) as checkpoint
+    from sandman.executions
+    join sandman.sandboxes on sandboxes.id = executions.sandbox_id
+    left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
+    where executions.id = any (${ids}::text[]) and executions.fleet = ${fleet}`.execute(db)
+  return rows.map(({ execution, sandbox, checkpoint }) => ({
+    execution: fromJson<ExecutionRow>(execution),
+    sandbox: fromJson<SandboxRow>(sandbox),
+    checkpoint: checkpoint ? fromJson<CheckpointRow>(checkpoint) : undefined,
+  }))
+}
+
+type Listing = {
+  fleet: string
+  sandboxId?: string | undefined
+  status?: ExecutionStatus | undefined
+  before?: string | undefined
+  max: number
+}
+
+/** The newest first, a page at a time. */
+export async function listExecutions(
+  db: Db,
+  { fleet, sandboxId, status, before, max }: Listing,
+): Promise<ExecutionRow[]> {
+  let query = db.selectFrom('executions').selectAll().where('fleet', '=', fleet)
+  if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId)
+  if (status !== undefined) query = query.where('status', '=', status)
+  if (before !== undefined) query = query.where('id', '<', before)
+  return query.orderBy('id', 'desc').limit(max).execute()
+}
+
+/**
+ * Undefined when it is not queued any more, or its sandbox is on its way elsewhere: then it is looked at again when that has
+ * settled. Written before its agent is started, so that no pause can come in between.
+ */
 export async function startExecution(
   db: Db,
-  { id, incarnation, clock }: { id: string; incarnation: string; clock: Clock },
+  { id, fence, incarnation, clock }: { id: string; fence?: number; incarnation: string; clock: Clock },
 ): Promise<ExecutionRow | undefined> {
-  const now = dbNow(clock)
-  const { rows } = await sql<{ execution: Record<string, unknown> }>`
-    with execution as (
-      update sandman.executions set status = 'running', started_at = ${now}, incarnation = ${incarnation}
-      where id = ${id} and status = 'queued'
-      returning *
+  const { rows } = await sql<{ execution: Json }>`
+    /* start_execution */ with ${sandboxOf(id, clock)}, execution as (
+      update sandman.executions set status = 'running', started_at = sandbox.now, incarnation = ${incarnation}
+      from sandbox
+      where executions.id = ${id} and status = 'queued' and sandbox.state in ('running', 'snapshotting')
+        and (${fence ?? null}::int is null or executions.fence = ${fence ?? null})
+      returning executions.*
     ), told as (
       insert into sandman.events (sandbox_id, at, type, execution_id, detail)
-      select sandbox_id, ${now}, 'execution_started', id, jsonb_build_object('incarnation', incarnation) from execution
+      select sandbox_id, started_at, 'execution_started', id, jsonb_build_object('incarnation', incarnation) from execution
     )
     select to_jsonb(execution) as execution from execution`.execute(db)
   return rows[0] && fromJson<ExecutionRow>(rows[0].execution)
 }
 
-/** Records the end, with its event, exactly once. Undefined when it has ended before, or never was. */
+export type EndedExecution = {
+  execution: ExecutionRow
+  /** A pause that waited for this end: the caller rings for it. */
+  awaitedBy: { operationId: string; kind: Kind } | undefined
+}
+
+/**
+ * Records the end, with its event, exactly once. Undefined when it has ended before, never was, or somebody else follows it by
+ * now. The sandbox is locked first, as everybody does who ends executions.
+ */
 export async function endExecution(
   db: Db,
-  { id, end, clock }: { id: string; end: ExecutionEnd; clock: Clock },
-): Promise<ExecutionRow | undefined> {
-  const now = dbNow(clock)
-  const { rows } = await sql<{ execution: Record<string, unknown> }>`
-    with execution as (
+  asked: { id: string; end: ExecutionEnd; fence?: number | undefined; only?: ExecutionStatus; clock: Clock },
+): Promise<EndedExecution | undefined> {
+  const { id, end, fence = null, only = null } = asked
+  const { rows } = await sql<{ execution: Json; awaitedBy: EndedExecution['awaitedBy'] | null }>`
+    /* end_execution */ with ${sandboxOf(id, asked.clock)}, execution as (
       update sandman.executions set status = ${end.status}, reason = ${end.reason}, exit_code = ${end.exitCode ?? null},
-        message = ${end.message ?? null}, ended_at = ${now}
-      where id = ${id} and status in ('queued', 'running')
-      returning *
+        message = ${end.message === undefined ? null : storable(end.message)}, ended_at = sandbox.now, ring_at = null
+      from sandbox
+      where executions.id = ${id} and status in ('queued', 'running') and (${only}::text is null or status = ${only})
+        and (${fence}::int is null or executions.fence = ${fence})
+      returning executions.*
+    ), counted as (
+      update sandman.sandboxes set executions = sandboxes.executions - 1,
+        last_active_at = greatest(last_active_at, execution.ended_at)
+      from execution where sandboxes.id = execution.sandbox_id
+      returning sandboxes.operation_id
     ), told as (
       insert into sandman.events (sandbox_id, at, type, execution_id, detail)
-      select sandbox_id, ${now}, 'execution_ended', id,
+      select sandbox_id, ended_at, 'execution_ended', id,
         jsonb_strip_nulls(jsonb_build_object('status', status, 'reason', reason, 'exit_code', exit_code, 'message', message))
       from execution
     )
+    select to_jsonb(execution) as execution, (
+      select jsonb_build_object('operationId', operations.id, 'kind', kind)
+      from counted join sandman.operations on operations.id = counted.operation_id and options ->> 'if_busy' = 'wait'
+    ) as "awaitedBy"
+    from execution`.execute(db)
+  const [ended] = rows
+  return ended && { execution: fromJson<ExecutionRow>(ended.execution), awaitedBy: ended.awaitedBy ?? undefined }
+}
+
+function sandboxOf(executionId: string, clock: Clock): RawBuilder<unknown> {
+  return sql`locked as (
+      select * from sandman.sandboxes
+      where id = (select sandbox_id from sandman.executions where executions.id = ${executionId})
+      for update
+    ), sandbox as (
+      select id, state, ${dbMoment(clock)} as now from locked
+    )`
+}
+
+/** Asks for executions to be cancelled, and says what they are. Whoever follows one that runs stops its agent, and ends it. */
+export async function requestCancel(
+  db: Db,
+  which: { fleet: string; id: string } | { sandboxId: string; askedBefore: Date; withCommand: boolean },
+  clock: Clock,
+): Promise<ExecutionRow[]> {
+  const where =
+    'id' in which
+      ? sql`executions.id = ${which.id} and fleet = ${which.fleet}`
+      : sql`sandbox_id = ${which.sandboxId} and created_at <= ${which.askedBefore}
+          and (status = 'queued' or not ${which.withCommand} or command is not null)`
+  const { rows } = await sql<{ execution: Json }>`
+    with execution as (
+      update sandman.executions set cancel_requested_at = coalesce(cancel_requested_at, ${dbMoment(clock)})
+      where ring_at is not null and ${where}
+      returning *
+    )
     select to_jsonb(execution) as execution from execution`.execute(db)
-  return rows[0] && fromJson<ExecutionRow>(rows[0].execution)
+  return rows.map(({ execution }) => fromJson<ExecutionRow>(execution))
+}
+
+/** Writes down which operation wakes its sandbox, so that its failure is known to be this execution's. */
+export async function recordWake(db: Db, { id, operationId }: { id: string; operationId: string }): Promise<void> {
+  await sql`update sandman.executions set wake_operation_id = ${operationId}
+    where id = ${id} and status = 'queued'`.execute(db)
+}
+
+/** Of those that run: how many there are in a sandbox, and how many of them are commands of their own. */
+export async function countRunning(db: Db, sandboxId: string): Promise<{ all: number; commands: number }> {
+  const { rows } = await sql<{ all: number; commands: number }>`
+    select count(*) as all, count(command) as commands from sandman.executions
+    where sandbox_id = ${sandboxId} and ring_at is not null and status = 'running'`.execute(db)
+  return rows[0] as { all: number; commands: number }
 }

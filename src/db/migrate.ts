@@ -6,6 +6,7 @@ import { openPool } from '../pg-pool.ts'
 import * as canaries from './migrations/0001_canaries.ts'
 import * as ledger from './migrations/0002_ledger.ts'
 import * as attempts from './migrations/0003_attempts.ts'
+import * as executions from './migrations/0004_executions.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -17,6 +18,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0001_canaries': canaries,
   '0002_ledger': ledger,
   '0003_attempts': attempts,
+  '0004_executions': executions,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

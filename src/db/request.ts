@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from 'kysely'
-import pg from 'pg'
 import type { Clock } from '../clock.ts'
 import { SandmanError } from '../errors.ts'
 import { judgementOf, type Kind, LINE_MAX, type Options, type Verdict } from '../sandbox/judge.ts'
 import { UNHEARD_MS } from './bell-times.ts'
 import { findCheckpoint } from './checkpoints.ts'
+import { type Keyed, keyOf, reusedKey, runOnce } from './idempotency.ts'
 import { fromJson } from './json-row.ts'
 import { dbMoment, dbNow, interval } from './now.ts'
 import { type FoundOperation, findOperations } from './operations.ts'
@@ -60,7 +60,7 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
   const { fleet, sandboxId, kind, options = {}, clock } = asked
   const judgement = JSON.stringify(judgementOf({ kind, options }, sandboxId))
   const statement = sql<Found>`
-    /* request */ with ${known(asked)}, sandbox as (
+    /* request */ with known as (${keyOf(asked)}), sandbox as (
       select * from sandman.sandboxes
       where id = ${sandboxId} and fleet = ${fleet} and not exists (select from known)
       for update
@@ -76,8 +76,10 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
       from found
     ), answered as (
       select *, verdict ->> 'answer' as answer
-      from judged, lateral (select case when operation_id is null
-        then resting -> state else judgement -> 'in_flight' -> state -> place end as verdict) as picked
+      from judged, lateral (select case
+        when operation_id is not null then judgement -> 'in_flight' -> state -> place
+        when executions > 0 then coalesce(resting -> state -> 'if_busy', resting -> state)
+        else resting -> state end as verdict) as picked
     ), operation as (
       insert into sandman.operations
         (id, sandbox_id, kind, options, judgement, status, outcome, error, checkpoint_id, created_at, started_at, settled_at)
@@ -119,7 +121,7 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
     from answered left join operation on true left join sandman.checkpoints on checkpoints.id = answered.checkpoint_id
     union all
     ${repeated(sql`operations.sandbox_id = ${sandboxId} and operations.kind = ${kind} and operations.options = ${json(options)}`)}`
-  const found = await runOnce(db, statement, asked.idempotencyKey)
+  const found = await runOnce(db, statement, asked)
   if (!found) {
     throw new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
       details: { sandboxId, fleet },
@@ -143,7 +145,7 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
   } = asked
   const now = dbNow(clock)
   const statement = sql<Found>`
-    /* request_spawn */ with ${known(asked)}, ids as materialized (
+    /* request_spawn */ with known as (${keyOf(asked)}), ids as materialized (
       select sandman.make_id(${ID_PREFIXES.sandbox}, ${now}) as sandbox_id,
              sandman.make_id(${ID_PREFIXES.operation}, ${now}) as operation_id
       where not exists (select from known)
@@ -172,7 +174,7 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
       and sandboxes.metadata = ${json(metadata)}
       and (idle_ttl_ms, hard_ttl_ms, retention_ms) is not distinct from
         (${ttl.idleMs ?? null}::bigint, ${ttl.hardMs ?? null}::bigint, ${ttl.retentionMs ?? null}::bigint)`)}`
-  const found = await runOnce(db, statement, asked.idempotencyKey)
+  const found = await runOnce(db, statement, asked)
   return read(db, found as Found, asked)
 }
 
@@ -185,16 +187,11 @@ type Found = {
   checkpoint: Record<string, unknown> | null
 }
 
-type Keyed = { fleet: string; idempotencyKey?: string | undefined; clock: Clock }
-
-function known({ fleet, idempotencyKey }: Keyed): RawBuilder<unknown> {
-  return sql`known as (
-      select operation_id from sandman.idempotency_keys where fleet = ${fleet} and key = ${idempotencyKey ?? null}
-    )`
-}
-
 /** Ties the caller's key to the operation: its own, or the one it joined. */
-function named({ fleet, idempotencyKey, clock }: Keyed, operation: RawBuilder<unknown>): RawBuilder<unknown> {
+function named(
+  { fleet, idempotencyKey, clock }: Keyed & { clock: Clock },
+  operation: RawBuilder<unknown>,
+): RawBuilder<unknown> {
   return sql`named as (
       insert into sandman.idempotency_keys (fleet, key, operation_id, created_at)
       select ${fleet}, ${idempotencyKey ?? null}::text, named.id, ${dbNow(clock)} from (${operation}) as named
@@ -210,25 +207,8 @@ function repeated(same: RawBuilder<unknown>): RawBuilder<unknown> {
     left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id`
 }
 
-/** Two requests with one new key at the same time: one is written, and the other, asked again, finds it. */
-async function runOnce(db: Db, statement: RawBuilder<Found>, key: string | undefined): Promise<Found | undefined> {
-  try {
-    return (await statement.execute(db)).rows[0]
-  } catch (error) {
-    const keyIsTaken = error instanceof pg.DatabaseError && error.constraint === 'idempotency_keys_pkey'
-    if (key === undefined || !keyIsTaken) throw error
-    return (await statement.execute(db)).rows[0]
-  }
-}
-
 async function read(db: Db, found: Found, { fleet, idempotencyKey: key }: Keyed): Promise<Requested> {
-  if (!found.same) {
-    throw new SandmanError(
-      'idempotency_key_reused',
-      `The idempotency key ${key} has already named another request (${String(found.operation?.id)}): use a new key for a new request.`,
-      { details: { key, operationId: found.operation?.id } },
-    )
-  }
+  if (!found.same) throw reusedKey(key, String(found.operation?.id))
   // Who waited for the lock would see the operation it joins as that was before: so it is read afterwards, and its sandbox
   // with it, because both may have moved on.
   if (!found.operation) {

@@ -1,4 +1,5 @@
 import type { ColumnType, Selectable } from 'kysely'
+import type { ExecutionOptions, ExecutionReason, ExecutionStatus } from '../sandbox/executions.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import type { Kind, Options, WrittenVerdict } from '../sandbox/judge.ts'
 import type { GoneReason, MoveName, SettledState, State } from '../sandbox/states.ts'
@@ -53,6 +54,8 @@ export type SandboxRow = {
   tail_fingerprint: string | null
   /** When the queue is rung again for its operation, if nobody has settled it by then. */
   ring_at: Date | null
+  /** How many of its executions have not ended. */
+  executions: number
   idle_ttl_ms: number | null
   hard_ttl_ms: number | null
   retention_ms: number | null
@@ -104,35 +107,43 @@ export type CheckpointRow = {
   verified_at: Date | null
 }
 
-export const EXECUTION_REASONS = [
-  'completed',
-  'error',
-  'oom_killed',
-  'signal',
-  'agent_restarted',
-  'instance_lost',
-  'stream_lost',
-  'deadline_exceeded',
-  'cancelled',
-] as const
-export type ExecutionReason = (typeof EXECUTION_REASONS)[number]
-
 export type ExecutionRow = {
   id: string
+  fleet: string
   sandbox_id: string
+  /** The life of the sandbox that it runs in, from its start on. */
   incarnation: string | null
+  /** Null: it follows the agent that the sandbox was made with. */
   command: string[] | null
-  status: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
+  options: ExecutionOptions
+  /** The operation that was asked for to wake its sandbox. */
+  wake_operation_id: string | null
+  status: ExecutionStatus
   reason: ExecutionReason | null
   exit_code: number | null
   message: string | null
+  /** The number of whoever follows it. A write that carries an older one changes nothing. */
+  fence: number
+  taken_by: string | null
+  /** Where in the agent's output the bytes that are kept end, in its backend's words. */
+  cursor: string | null
+  /** Breaks of its stream in a row that brought nothing. */
   breaks: number
   output_bytes: number
+  output_bytes_max: number
+  truncated: boolean
   created_at: Date
   started_at: Date | null
+  last_output_at: Date | null
   ended_at: Date | null
   hard_deadline_at: Date | null
+  silence_ms: number | null
+  cancel_requested_at: Date | null
+  /** When the queue is rung again for it, if nobody is heard to follow it. */
+  ring_at: Date | null
 }
+
+export type OutputRow = { execution_id: string; from_byte: number; bytes: Uint8Array; at: Date }
 
 export type EventRow = {
   id: number
@@ -147,7 +158,13 @@ export type EventRow = {
   detail: Record<string, unknown>
 }
 
-export type IdempotencyKeyRow = { fleet: string; key: string; operation_id: string; created_at: Date }
+export type IdempotencyKeyRow = {
+  fleet: string
+  key: string
+  operation_id: string | null
+  execution_id: string | null
+  created_at: Date
+}
 
 /** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {
@@ -156,6 +173,7 @@ export type Database = {
   operations: ReadOnly<OperationRow>
   checkpoints: ReadOnly<CheckpointRow>
   executions: ReadOnly<ExecutionRow>
+  output: ReadOnly<OutputRow>
   events: ReadOnly<EventRow>
   idempotency_keys: ReadOnly<IdempotencyKeyRow>
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
+import type { ExecutionEnd } from '../sandbox/executions.ts'
 import { type Failure, storable } from '../sandbox/failures.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import { type GoneReason, movesInto } from '../sandbox/states.ts'
@@ -49,6 +50,10 @@ export type Settled = {
   next: { operationId: string; kind: Kind } | undefined
   /** Those that had waited and got their answer without any work. */
   answered: string[]
+  /** Executions that wait for the sandbox to come to rest: the caller rings for them. */
+  queued: string[]
+  /** Executions that ended with what they ran in. */
+  ended: string[]
 }
 
 /** A newer attempt, or the end, has overtaken this one: nothing was changed. */
@@ -76,6 +81,8 @@ export async function settle(
       sandbox: fromJson<SandboxRow>(result.sandbox),
       next: result.next ?? undefined,
       answered: result.answered,
+      queued: result.queued,
+      ended: result.ended,
     }
   }
   throw new Error(
@@ -93,7 +100,24 @@ type Result = {
   sandbox: Record<string, unknown> | null
   next: { operationId: string; kind: Kind } | null
   answered: string[]
+  queued: string[]
+  ended: string[]
 }
+
+/** What becomes of executions that run in a sandbox which does not, or not as the incarnation that they began in. */
+function executionsAfter({ rest, ...ending }: Ending): ExecutionEnd {
+  if (rest.state === 'running') {
+    return { status: 'failed', reason: 'agent_restarted', message: 'Its sandbox runs as another incarnation.' }
+  }
+  const asked = rest.state === 'suspended' ? ending.status === 'succeeded' : WISHED.includes(rest.reason)
+  const what = rest.state === 'suspended' ? 'was suspended' : `is gone: ${rest.reason}`
+  if (asked) return { status: 'cancelled', reason: 'cancelled', message: `Its sandbox ${what}.` }
+  const why = ending.status === 'succeeded' ? '' : ` ${ending.error.message}`
+  return { status: 'failed', reason: 'instance_lost', message: `Its sandbox ${what}.${why}` }
+}
+
+/** Reasons for which a sandbox is gone because somebody wanted it to be. */
+const WISHED: readonly GoneReason[] = ['killed', 'destroyed', 'pause_unsupported']
 
 async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock): Promise<Result> {
   const { rest } = ending
@@ -103,6 +127,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
   const outcome = ending.status === 'succeeded' ? ending.outcome : null
   const error = ending.status === 'succeeded' ? null : JSON.stringify(ending.error)
   const reason = rest.state === 'gone' ? rest.reason : null
+  const end = executionsAfter(ending)
   const detail = { status: ending.status, outcome, reason, evidence: ending.evidence }
   // What was seen may contain whatever a sandbox or a provider has said.
   const toldDetail = JSON.stringify(detail, (_key, value: unknown) =>
@@ -115,7 +140,9 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       where operation_id = ${attempt.operationId} and fence = ${attempt.fence} and fleet = ${attempt.fleet}
       for update
     ), line as (
-      select operations.id, operations.kind, place, operations.judgement -> ${rest.state}::text as verdict
+      select operations.id, operations.kind, place, case when sandbox.executions > 0
+        then coalesce(operations.judgement -> ${rest.state}::text -> 'if_busy', operations.judgement -> ${rest.state}::text)
+        else operations.judgement -> ${rest.state}::text end as verdict
       from sandbox join sandman.operations on operations.sandbox_id = sandbox.id and operations.status = 'waiting'
     ), current as (
       select *, ${dbMoment(clock)} as now from sandbox where move is not null and waiting = (select count(*) from line)
@@ -159,6 +186,14 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       returning operations.*
     ), operation as (
       select * from ended where id = ${attempt.operationId}
+    ), interrupted as (
+      update sandman.executions set status = ${end.status}, reason = ${end.reason}, message = ${storable(end.message ?? '')},
+        ended_at = current.now, ring_at = null
+      from current
+      where executions.sandbox_id = current.id and executions.ring_at is not null and executions.status = 'running'
+        and current.executions > 0
+        and (${rest.state !== 'running'} or executions.incarnation is distinct from coalesce(${running?.incarnation ?? null}, executions.incarnation))
+      returning executions.*
     ), promoted as (
       -- From the operation, so that this comes after its end: two are never active, not even inside of a statement.
       update sandman.operations set status = 'active', started_at = operation.settled_at
@@ -183,6 +218,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
         -- Waking is activity. What merely failed to end it is not, or a sandbox that cannot be paused would never be idle.
         last_active_at   = case when ${outcome !== null} and sandboxes.state in ('provisioning', 'resuming') then now
                                 else sandboxes.last_active_at end,
+        executions       = sandboxes.executions - (select count(*) from interrupted),
         operation_id     = next.id,
         waiting          = sandboxes.waiting - (select count(*) from answered) - case when next.id is null then 0 else 1 end,
         tail_id          = case when next.id is null then null else sandboxes.tail_id end,
@@ -192,16 +228,20 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       where sandboxes.id = current.id
       returning sandboxes.*
     ), told as (
-      insert into sandman.events (sandbox_id, at, type, from_state, to_state, operation_id, fence, detail)
-      select sandbox_id, now, type, from_state, to_state, operation_id, fence, detail
+      insert into sandman.events (sandbox_id, at, type, from_state, to_state, operation_id, execution_id, fence, detail)
+      select sandbox_id, now, type, from_state, to_state, operation_id, execution_id, fence, detail
       from (
-        select 1 as nth, now, id as sandbox_id, move as type, state as from_state, ${rest.state}::text as to_state,
-          operation_id, ${attempt.fence}::int as fence,
+        select 0 as nth, ended_at as now, sandbox_id, 'execution_ended' as type, null::text as from_state, null::text as to_state,
+          ${attempt.operationId}::text as operation_id, id as execution_id, null::int as fence,
+          jsonb_build_object('status', status, 'reason', reason, 'message', message) as detail
+        from interrupted
+        union all
+        select 1, now, id, move, state, ${rest.state}::text, operation_id, null, ${attempt.fence}::int,
           jsonb_strip_nulls(${toldDetail}::jsonb || jsonb_build_object(
-            'error', ${error}::jsonb, 'checkpoint_id', coalesce((select id from checkpoint), kept.checkpoint_id))) as detail
+            'error', ${error}::jsonb, 'checkpoint_id', coalesce((select id from checkpoint), kept.checkpoint_id)))
         from current, kept
         union all
-        select 2, now, current.id, next.verdict ->> 'move', ${rest.state}::text, next.verdict ->> 'state', next.id, fence, '{}'
+        select 2, now, current.id, next.verdict ->> 'move', ${rest.state}::text, next.verdict ->> 'state', next.id, null, fence, '{}'
         from current, next
       ) as story
       order by nth
@@ -210,6 +250,9 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       (select to_jsonb(operation) from operation) as operation,
       (select to_jsonb(moved) from moved) as sandbox,
       (select jsonb_build_object('operationId', id, 'kind', kind) from next) as next,
-      array(select id from answered order by place) as answered`.execute(db)
+      array(select id from answered order by place) as answered,
+      array(select id from interrupted) as ended,
+      array(select executions.id from current join sandman.executions on executions.sandbox_id = current.id
+        where current.executions > 0 and ring_at is not null and status = 'queued') as queued`.execute(db)
   return rows[0] as Result
 }

@@ -1,5 +1,13 @@
+import {
+  type ExecutionRequest,
+  endExecution,
+  type FoundExecution,
+  requestCancel,
+  requestExecution,
+} from '../db/executions.ts'
 import { type Requested, request, requestSpawn, type SandboxRequest, type SpawnRequest } from '../db/request.ts'
-import { ring } from './bell.ts'
+import type { ExecutionRow } from '../db/schema.ts'
+import { ring, ringForExecutions } from './bell.ts'
 
 type Deps = Parameters<typeof ring>[0]
 type Given<Asked> = Omit<Asked, 'fleet' | 'clock'>
@@ -16,5 +24,26 @@ export async function askToSpawn(deps: Deps, asked: Given<SpawnRequest>): Promis
 async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
   const { id, kind } = requested.operation
   if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
+  // The one ahead may be a pause that waits for executions, and gives way now.
+  const { operation_id: ahead, executions } = requested.sandbox
+  if (requested.answer === 'wait' && ahead !== null && executions > 0)
+    await ring(deps, { operationId: ahead, kind: 'pause' })
   return requested
+}
+
+export async function askToExecute(deps: Deps, asked: Given<ExecutionRequest>): Promise<FoundExecution> {
+  const found = await requestExecution(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })
+  if (found.execution.status === 'queued') await ringForExecutions(deps, [found.execution.id])
+  return found
+}
+
+/** One that has not begun is cancelled at once. Of one that runs, whoever follows it stops the agent first. */
+export async function askToCancel(deps: Deps, executionId: string): Promise<ExecutionRow | undefined> {
+  const { db, fleet, clock } = deps
+  const [execution] = await requestCancel(db, { fleet, id: executionId }, clock)
+  if (execution?.status !== 'queued') return execution
+  const end = { status: 'cancelled', reason: 'cancelled', message: 'It was cancelled before it began.' } as const
+  const ended = await endExecution(db, { id: executionId, end, only: 'queued', clock })
+  if (ended?.awaitedBy) await ring(deps, ended.awaitedBy)
+  return ended?.execution ?? execution
 }

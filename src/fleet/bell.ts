@@ -1,10 +1,12 @@
 import type { Clock } from '../clock.ts'
 import type { Db } from '../db/pool.ts'
 import { claimUnheard } from '../db/ring-due.ts'
+import { claimUnfollowed } from '../db/streams.ts'
 import { isSandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import type { Producer } from '../queues/bullmq/producer.ts'
 import { QUEUE_OF_KIND } from '../queues/catalog.ts'
+import { streamsQueue } from '../queues/streams.ts'
 import type { Kind } from '../sandbox/judge.ts'
 
 /** Operations that are rung for in one go. A queue that is away costs one of them its two seconds, and not all. */
@@ -30,6 +32,30 @@ export async function ring({ producer, events }: Deps, { operationId, kind }: Du
   }
 }
 
+/** The same for executions. A queue that is away is asked once. */
+export async function ringForExecutions(
+  { producer, events }: Deps,
+  executionIds: string[],
+): Promise<'rung' | 'unheard'> {
+  try {
+    await Promise.all(executionIds.map((executionId) => producer.ring(streamsQueue, { executionId })))
+    return 'rung'
+  } catch (error) {
+    if (!isSandmanError(error, 'queue_unreachable')) throw error
+    events.emit('execution.unheard', { executionIds, error })
+    return 'unheard'
+  }
+}
+
+/** Rings for executions that nobody is heard to follow, and says for how many. */
+export async function ringForUnfollowed(deps: Deps, isStopped = () => false): Promise<number> {
+  const executionIds = await claimUnfollowed(deps.db, { fleet: deps.fleet, max: BATCH_MAX, clock: deps.clock })
+  if (executionIds.length === 0 || isStopped()) return 0
+  if ((await ringForExecutions(deps, executionIds)) === 'unheard') return 0
+  deps.events.emit('execution.rung_again', { executionIds })
+  return executionIds.length
+}
+
 /** Rings for what nobody has heard of, or what its worker has left behind, and says for how many. */
 export async function ringForUnheard(deps: Deps, isStopped = () => false): Promise<number> {
   const unheard = await claimUnheard(deps.db, { fleet: deps.fleet, max: BATCH_MAX, clock: deps.clock })
@@ -53,6 +79,7 @@ export function keepRinging(deps: Deps, { everyMs = EVERY_MS } = {}): { stop(): 
   const look = async (): Promise<void> => {
     try {
       await ringForUnheard(deps, () => isStopped)
+      await ringForUnfollowed(deps, () => isStopped)
     } catch (error) {
       deps.events.emit('operation.look_failed', { error })
     }

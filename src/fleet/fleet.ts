@@ -4,6 +4,7 @@ import { listedAbilities } from '../backends/catalog.ts'
 import { runningClock } from '../clock.ts'
 import { isFleetName, isPostgresUrl } from '../config.ts'
 import { listEvents } from '../db/events.ts'
+import { type FoundExecution, findExecutions, listExecutions } from '../db/executions.ts'
 import { type FoundOperation, findOperations } from '../db/operations.ts'
 import { explainDbError, openDb } from '../db/pool.ts'
 import type { Requested } from '../db/request.ts'
@@ -15,13 +16,18 @@ import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
-import { ask, askToSpawn } from './ask.ts'
+import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
+import { type OutputPiece, streamOutput } from './output.ts'
 import {
   AdoptRequest,
   EventsRequest,
+  ExecuteRequest,
+  ExecutionsRequest,
+  isExecutionId,
   isOperationId,
   isSandboxId,
   ListRequest,
+  OutputRequest,
   PauseRequest,
   parseRequest,
   ResumeRequest,
@@ -31,11 +37,13 @@ import {
   WaitRequest,
 } from './requests.ts'
 import {
+  type Execution,
   type Operation,
   type Page,
   type Sandbox,
   type SandboxEvent,
   viewEvent,
+  viewExecution,
   viewOperation,
   viewSandbox,
 } from './views.ts'
@@ -58,6 +66,9 @@ export type FleetOptions = {
 
 /** What became of a request, and where its sandbox is now. */
 export type Answer = { operation: Operation; sandbox: Sandbox }
+
+/** What became of an execution, and where its sandbox is now. */
+export type ExecutionAnswer = { execution: Execution; sandbox: Sandbox }
 
 /** How long closing waits for calls under way. A queue that is away takes as long to be given up. */
 const CLOSE_MS = 2_000
@@ -88,6 +99,19 @@ export type Fleet = {
   /** An operation as it is now, or once it has settled. */
   operation(operationId: string, request?: Given<typeof WaitRequest>): Promise<Answer>
   get(sandboxId: string): Promise<Sandbox>
+  /**
+   * Runs a command in a sandbox, or follows the agent that it was made with. One that sleeps is woken first, and with
+   * `ifLost: 'respawn'` one that is lost is replaced. With `wait`, resolves when the execution has ended or that time is over.
+   */
+  execute(sandboxId: string, request?: Given<typeof ExecuteRequest>): Promise<ExecutionAnswer>
+  /** An execution as it is now, or once it has ended. */
+  execution(executionId: string, request?: Given<typeof WaitRequest>): Promise<ExecutionAnswer>
+  /** The newest first, of one sandbox or of all. */
+  executions(request?: Given<typeof ExecutionsRequest>): Promise<Page<Execution>>
+  /** Stops the agent; its execution ends when that was seen to have ended. One that has ended stays as it is. */
+  cancel(executionId: string, request?: Given<typeof WaitRequest>): Promise<ExecutionAnswer>
+  /** All that it has printed from a byte on, and then what it prints, until it has ended. */
+  output(executionId: string, request?: Given<typeof OutputRequest>): AsyncIterable<OutputPiece>
   /** The newest first. */
   list(request?: Given<typeof ListRequest>): Promise<Page<Sandbox>>
   /** A sandbox's history, in the order in which it happened. */
@@ -149,19 +173,32 @@ export function createFleet(options: FleetOptions): Fleet {
   async function settled(found: Found, { wait = 0, signal }: Waiting): Promise<Answer> {
     const { id, settled_at } = found.operation
     if (settled_at !== null || wait === 0) return answer(found)
-    const ended = await room.until(id, { withinMs: wait, signal })
-    return answer(ended ?? (await lookAgain(id)) ?? found)
+    const ended = await room.operation(id, { withinMs: wait, signal })
+    return answer(ended ?? (await lookAgain(() => findOperations(db, { fleet, ids: [id] }))) ?? found)
   }
 
   /** What is known is told also when the database cannot be asked any more: what was accepted is, and its id must not be lost. */
-  async function lookAgain(id: string): Promise<Found | undefined> {
+  async function lookAgain<T>(look: () => Promise<T[]>): Promise<T | undefined> {
     try {
-      const look = () => findOperations(db, { fleet, ids: [id] })
       return (await withDeadline(LAST_LOOK_MS, 'the last look', look))[0]
     } catch (error) {
       events.emit('operation.wait_failed', { error })
       return undefined
     }
+  }
+
+  async function ended(found: FoundExecution, { wait = 0, signal }: Waiting): Promise<ExecutionAnswer> {
+    if (found.execution.ended_at !== null || wait === 0) return executionAnswer(found)
+    const { id } = found.execution
+    const last = await room.execution(id, hasEnded, { withinMs: wait, signal })
+    return executionAnswer(last ?? (await lookAgain(() => findExecutions(db, { fleet, ids: [id] }))) ?? found)
+  }
+
+  async function requireExecution(executionId: string): Promise<FoundExecution> {
+    const [found] = isExecutionId(executionId) ? await findExecutions(db, { fleet, ids: [executionId] }) : []
+    if (found) return found
+    const message = `There is no execution ${executionId} in fleet ${fleet}: check the id.`
+    throw new SandmanError('execution_not_found', message, { details: { executionId, fleet } })
   }
 
   function verb(sandboxId: string, kind: Kind, options: Options, { wait, signal, idempotencyKey }: Waiting & Keyed) {
@@ -206,8 +243,12 @@ export function createFleet(options: FleetOptions): Fleet {
       return make(rest, { ref, checkpointRef })
     },
     async pause(sandboxId, request = {}) {
-      const { ifUnsupported, ...asking } = parseRequest(PauseRequest, request)
-      return verb(sandboxId, 'pause', { ...(ifUnsupported && { if_unsupported: ifUnsupported }) }, asking)
+      const { ifUnsupported, ifBusy, ...asking } = parseRequest(PauseRequest, request)
+      const options = {
+        ...(ifUnsupported && { if_unsupported: ifUnsupported }),
+        ...(ifBusy && { if_busy: ifBusy }),
+      }
+      return verb(sandboxId, 'pause', options, asking)
     },
     async resume(sandboxId, request = {}) {
       const { ifLost, skipHooks, ...asking } = parseRequest(ResumeRequest, request)
@@ -241,6 +282,60 @@ export function createFleet(options: FleetOptions): Fleet {
         if (found) return viewSandbox(found.sandbox, found.checkpoint)
         throw unknownSandbox(sandboxId, fleet)
       }),
+    async execute(sandboxId, request = {}) {
+      const { wait, signal, idempotencyKey, command, ifSuspended, ifLost, ...bounds } = parseRequest(
+        ExecuteRequest,
+        request,
+      )
+      return call(async () => {
+        signal?.throwIfAborted()
+        if (!isSandboxId(sandboxId)) throw unknownSandbox(sandboxId, fleet)
+        const options = { ...(ifSuspended && { if_suspended: ifSuspended }), ...(ifLost && { if_lost: ifLost }) }
+        const found = await askToExecute(deps(), {
+          sandboxId,
+          command,
+          options,
+          hardDeadlineMs: bounds.deadline,
+          silenceMs: bounds.silence,
+          outputBytesMax: bounds.outputBytesMax,
+          idempotencyKey,
+        })
+        return ended(found, { wait, signal })
+      })
+    },
+    async execution(executionId, request = {}) {
+      const waiting = parseRequest(WaitRequest, request)
+      return call(async () => {
+        waiting.signal?.throwIfAborted()
+        return ended(await requireExecution(executionId), waiting)
+      })
+    },
+    async executions(request = {}) {
+      const { sandboxId, status, cursor, limit } = parseRequest(ExecutionsRequest, request)
+      return call(async () => {
+        const found = await listExecutions(db, { fleet, sandboxId, status, before: cursor, max: limit })
+        const items = found.map(viewExecution)
+        return { items, nextCursor: items.length < limit ? null : (items.at(-1)?.id ?? null) }
+      })
+    },
+    async cancel(executionId, request = {}) {
+      const waiting = parseRequest(WaitRequest, request)
+      return call(async () => {
+        waiting.signal?.throwIfAborted()
+        await requireExecution(executionId)
+        await askToCancel(deps(), executionId)
+        return ended(await requireExecution(executionId), waiting)
+      })
+    },
+    async *output(executionId, request = {}) {
+      const { from, signal } = parseRequest(OutputRequest, request)
+      await call(() => requireExecution(executionId))
+      try {
+        yield* streamOutput({ db, room }, { executionId, from, signal })
+      } catch (error) {
+        throw explainDbError(error, databaseUrl)
+      }
+    },
     async list(request = {}) {
       const { state, backend, cursor, limit } = parseRequest(ListRequest, request)
       return call(async () => {
@@ -270,6 +365,14 @@ type Found = Pick<Requested & FoundOperation, 'operation' | 'sandbox' | 'checkpo
 
 function answer({ operation, sandbox, checkpoint }: Found): Answer {
   return { operation: viewOperation(operation), sandbox: viewSandbox(sandbox, checkpoint) }
+}
+
+function executionAnswer({ execution, sandbox, checkpoint }: FoundExecution): ExecutionAnswer {
+  return { execution: viewExecution(execution), sandbox: viewSandbox(sandbox, checkpoint) }
+}
+
+function hasEnded({ execution }: FoundExecution): boolean {
+  return execution.ended_at !== null
 }
 
 function unknownSandbox(sandboxId: string, fleet: string): SandmanError {

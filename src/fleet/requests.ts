@@ -1,7 +1,8 @@
 import { z } from 'zod'
-import { isStorable, Spec, text } from '../backends/spec.ts'
+import { command, isStorable, Spec, text } from '../backends/spec.ts'
 import { parseDurationMs } from '../config.ts'
 import { SandmanError } from '../errors.ts'
+import { EXECUTION_STATUSES } from '../sandbox/executions.ts'
 import { STATES } from '../sandbox/states.ts'
 
 /** What apps may ask for: types for those who have a compiler, and the same as checks for those who do not. */
@@ -12,6 +13,10 @@ const YEARS_MS_MAX = 10 * 365 * 86_400_000
 const METADATA_BYTES_MAX = 16_384
 const METADATA_LEVELS_MAX = 32
 const PAGE_MAX = 500
+/** An execution takes no longer than this, unless its caller says so. */
+const DEADLINE_MS = 86_400_000
+const OUTPUT_BYTES = 64 * 1024 * 1024
+const OUTPUT_BYTES_MAX = 1024 * 1024 * 1024
 
 function duration(minMs: number, maxMs: number) {
   return z.union([z.string(), z.number()]).transform((given, context) => {
@@ -94,6 +99,11 @@ export const AdoptRequest = z.strictObject({
 export const PauseRequest = z.strictObject({
   /** Ends the sandbox when its backend cannot pause. Without it, such a request is refused. */
   ifUnsupported: z.literal('kill').optional(),
+  /**
+   * What becomes of executions in it: the pause waits until they have ended, or ends them. Without it, such a request is refused.
+   * One that waits gives way when something else is asked of the sandbox.
+   */
+  ifBusy: z.enum(['wait', 'interrupt']).optional(),
   ...asking,
 })
 
@@ -115,6 +125,28 @@ export const SnapshotRequest = z.strictObject({
 
 export const TeardownRequest = z.strictObject(asking)
 
+export const ExecuteRequest = z.strictObject({
+  /** What is run inside as the agent. Left out: the execution follows the agent that the sandbox was made with. */
+  command: command.optional(),
+  /** Does not wake a sandbox that sleeps. Without it, it is woken first. */
+  ifSuspended: z.literal('refuse').optional(),
+  /** Replaces a sandbox that is lost by a fresh one under the same id, and runs there. */
+  ifLost: z.literal('respawn').optional(),
+  /** From now on. Then the agent is stopped, whatever it does. Defaults to 24 hours. */
+  deadline: duration(1_000, YEARS_MS_MAX).default(DEADLINE_MS),
+  /** Without output for so long, the agent is stopped. */
+  silence: duration(1_000, YEARS_MS_MAX).optional(),
+  /** How much of its output is kept. Defaults to 64 MiB. */
+  outputBytesMax: z.int().min(1).max(OUTPUT_BYTES_MAX).default(OUTPUT_BYTES),
+  ...asking,
+})
+
+export const OutputRequest = z.strictObject({
+  /** The byte to begin with. */
+  from: z.int().min(0).default(0),
+  signal: z.instanceof(AbortSignal).optional(),
+})
+
 export const WaitRequest = z.strictObject({ wait: asking.wait, signal: asking.signal })
 
 /** Whether there can be such a sandbox at all. What cannot be an id need not be looked for, and some of it cannot even be sent. */
@@ -126,12 +158,23 @@ export function isOperationId(given: unknown): given is string {
   return typeof given === 'string' && /^op_[0-9a-f]{26}$/.test(given)
 }
 
+export function isExecutionId(given: unknown): given is string {
+  return typeof given === 'string' && /^exe_[0-9a-f]{26}$/.test(given)
+}
+
 const MESSAGE_CURSOR = 'must be a cursor that an earlier page gave'
 
 export const ListRequest = z.strictObject({
   state: z.enum(STATES).optional(),
   backend: text(64).optional(),
   cursor: z.string().refine(isSandboxId, MESSAGE_CURSOR).optional(),
+  limit: z.int().min(1).max(PAGE_MAX).default(100),
+})
+
+export const ExecutionsRequest = z.strictObject({
+  sandboxId: z.string().refine(isSandboxId, 'must be the id of a sandbox').optional(),
+  status: z.enum(EXECUTION_STATUSES).optional(),
+  cursor: z.string().refine(isExecutionId, MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 

@@ -1,4 +1,5 @@
-import type { CheckpointRow, EventRow, OperationRow, SandboxRow } from '../db/schema.ts'
+import type { CheckpointRow, EventRow, ExecutionRow, OperationRow, SandboxRow } from '../db/schema.ts'
+import type { ExecutionReason } from '../sandbox/executions.ts'
 import type { FailureType } from '../sandbox/failures.ts'
 import type { GoneReason, State } from '../sandbox/states.ts'
 
@@ -60,6 +61,47 @@ export type Operation = OperationBase &
     | { status: 'waiting' | 'active'; outcome: null; error: null; settledAt: null }
     | { status: 'succeeded'; outcome: 'done' | 'already_done' | 'respawned'; error: null; settledAt: Date }
     | { status: 'failed' | 'refused'; outcome: null; error: OperationError; settledAt: Date }
+  )
+
+type ExecutionBase = {
+  id: string
+  sandboxId: string
+  /** Null: it follows the agent that the sandbox was made with. */
+  command: string[] | null
+  /** Breaks of its output in a row that brought nothing. */
+  breaks: number
+  outputBytes: number
+  /** It printed more than may be kept: `outputBytes` of it are. */
+  truncated: boolean
+  /** The operation that was asked for to wake its sandbox, or to replace it. */
+  wakeOperationId: string | null
+  createdAt: Date
+  lastOutputAt: Date | null
+  hardDeadlineAt: Date | null
+  cancelRequestedAt: Date | null
+}
+
+/** Discriminated by `status`: what has ended has a reason and a time, and what has succeeded the exit code 0. */
+export type Execution = ExecutionBase &
+  (
+    | { status: 'queued'; startedAt: null; endedAt: null; reason: null; exitCode: null; message: null }
+    | { status: 'running'; startedAt: Date; endedAt: null; reason: null; exitCode: null; message: null }
+    | {
+        status: 'succeeded'
+        startedAt: Date
+        endedAt: Date
+        reason: 'completed'
+        exitCode: 0
+        message: string | null
+      }
+    | {
+        status: 'failed' | 'cancelled'
+        startedAt: Date | null
+        endedAt: Date
+        reason: Exclude<ExecutionReason, 'completed'>
+        exitCode: number | null
+        message: string | null
+      }
   )
 
 export type SandboxEvent = {
@@ -137,6 +179,28 @@ function viewError(error: OperationRow['error']): OperationError | null {
     retryable,
     ...(checkpoint_id !== undefined && { checkpointId: checkpoint_id }),
   }
+}
+
+export function viewExecution(row: ExecutionRow): Execution {
+  return {
+    id: row.id,
+    sandboxId: row.sandbox_id,
+    command: row.command,
+    status: row.status,
+    reason: row.reason,
+    exitCode: row.exit_code,
+    message: row.message,
+    breaks: row.breaks,
+    outputBytes: row.output_bytes,
+    truncated: row.truncated,
+    wakeOperationId: row.wake_operation_id,
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    lastOutputAt: row.last_output_at,
+    endedAt: row.ended_at,
+    hardDeadlineAt: row.hard_deadline_at,
+    cancelRequestedAt: row.cancel_requested_at,
+  } as Execution // that status, reason and times go together are constraints of the table
 }
 
 export function viewEvent(row: EventRow): SandboxEvent {

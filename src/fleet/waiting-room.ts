@@ -1,6 +1,8 @@
 import { type Listener, listen } from '../db/announce.ts'
+import { type FoundExecution, findExecutions } from '../db/executions.ts'
 import { type FoundOperation, findOperations } from '../db/operations.ts'
 import type { Db } from '../db/pool.ts'
+import { ID_PREFIXES } from '../db/schema.ts'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 
@@ -9,11 +11,14 @@ const LOOK_EVERY_MS = 2_000
 const BATCH_MAX = 500
 
 type Deps = { db: Db; databaseUrl: string; fleet: string; events: Events; lookEveryMs?: number }
-type Waiter = { resolve(found: FoundOperation): void; reject(reason: unknown): void }
+type Found = FoundOperation | FoundExecution
+type Waiter = { show(found: Found): void; reject(reason: unknown): void }
+type Waiting = { withinMs: number; signal?: AbortSignal | undefined }
 
 /**
- * Where callers wait for operations to settle. However many they are, they share one connection that listens and one
- * statement that looks: for what was announced, for who has just come in, and every now and then for everybody.
+ * Where callers wait for operations to settle, and for executions to print something or to end. However many they are, they
+ * share one connection that listens and one statement of each kind that looks: for what was announced, for who has just come
+ * in, and every now and then for everybody.
  */
 export class WaitingRoom {
   readonly #deps: Deps
@@ -29,24 +34,39 @@ export class WaitingRoom {
   }
 
   /** The operation once it has settled; undefined when it has not within this time. */
-  async until(
-    operationId: string,
-    { withinMs, signal }: { withinMs: number; signal?: AbortSignal | undefined },
-  ): Promise<FoundOperation | undefined> {
+  operation(id: string, waiting: Waiting): Promise<FoundOperation | undefined> {
+    return this.#until<FoundOperation>(id, () => true, waiting)
+  }
+
+  /** The execution once it is so; undefined when it is not within this time. */
+  execution(
+    id: string,
+    isSo: (found: FoundExecution) => boolean,
+    waiting: Waiting,
+  ): Promise<FoundExecution | undefined> {
+    return this.#until<FoundExecution>(id, isSo, waiting)
+  }
+
+  async #until<T extends Found>(id: string, isSo: (found: T) => boolean, waiting: Waiting): Promise<T | undefined> {
+    const { withinMs, signal } = waiting
     if (this.#isClosed) throw closed()
     signal?.throwIfAborted()
-    const { promise, resolve, reject } = Promise.withResolvers<FoundOperation | undefined>()
-    const waiter = { resolve, reject }
-    const timer = setTimeout(() => resolve(undefined), withinMs)
+    const { promise, resolve, reject } = Promise.withResolvers<T | undefined>()
+    // Which kind of thing is found for an id is said by the id.
+    const show = (found: Found) => {
+      if (isSo(found as T)) resolve(found as T)
+    }
+    const waiter = { show, reject }
+    const timer = Number.isFinite(withinMs) ? setTimeout(() => resolve(undefined), withinMs) : undefined
     const onAbort = () => reject(signal?.reason)
     signal?.addEventListener('abort', onAbort)
-    this.#enter(operationId, waiter)
+    this.#enter(id, waiter)
     try {
       return await promise
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', onAbort)
-      this.#leave(operationId, waiter)
+      this.#leave(id, waiter)
     }
   }
 
@@ -100,10 +120,18 @@ export class WaitingRoom {
     await Promise.resolve()
     const ids = [...this.#due].slice(0, BATCH_MAX)
     for (const id of ids) this.#due.delete(id)
+    const isExecution = (id: string) => id.startsWith(ID_PREFIXES.execution)
+    const executionIds = ids.filter(isExecution)
+    const operationIds = ids.filter((id) => !isExecution(id))
     const { db, fleet, events } = this.#deps
     try {
-      for (const found of await findOperations(db, { fleet, ids, settled: true })) {
-        for (const { resolve } of this.#waiters.get(found.operation.id) ?? []) resolve(found)
+      const found = await Promise.all([
+        operationIds.length > 0 ? findOperations(db, { fleet, ids: operationIds, settled: true }) : [],
+        executionIds.length > 0 ? findExecutions(db, { fleet, ids: executionIds }) : [],
+      ])
+      for (const each of found.flat()) {
+        const { id } = 'operation' in each ? each.operation : each.execution
+        for (const { show } of this.#waiters.get(id) ?? []) show(each)
       }
     } catch (error) {
       if (!this.#isClosed) events.emit('operation.wait_failed', { error })

@@ -5,10 +5,13 @@ import { runningClock } from '../clock.ts'
 import { withDeadline } from '../deadline.ts'
 import { Events } from '../events.ts'
 import { signCanary } from '../jobs/canary.ts'
+import { performExecution } from '../jobs/execution.ts'
 import { type JobDeps, performOperation, type Verb } from '../jobs/operation.ts'
-import type { Patience } from '../jobs/patience.ts'
+import { PATIENCE, type Patience } from '../jobs/patience.ts'
 import { pause } from '../jobs/pause.ts'
 import { resume } from '../jobs/resume.ts'
+import { RollCall } from '../jobs/roll-call.ts'
+import { Scribe } from '../jobs/scribe.ts'
 import { snapshot } from '../jobs/snapshot.ts'
 import { spawn } from '../jobs/spawn.ts'
 import { teardown } from '../jobs/teardown.ts'
@@ -18,8 +21,9 @@ import { Producer } from '../queues/bullmq/producer.ts'
 import { canaryQueue } from '../queues/canary.ts'
 import type { QueueDefinition } from '../queues/define.ts'
 import type { QueueName } from '../queues/names.ts'
+import { streamsQueue } from '../queues/streams.ts'
 import { Announcer } from './announcer.ts'
-import { keepRinging, ring } from './bell.ts'
+import { keepRinging, ring, ringForExecutions } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 
@@ -50,8 +54,11 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
     backends,
     ...(parts.patience && { patience: parts.patience }),
     ring: (due) => ring(bell, due),
-    announce: (operationIds) => announcer.announce(operationIds),
+    ringForExecutions: (executionIds) => ringForExecutions(bell, executionIds),
+    announce: (ids) => announcer.announce(ids),
   }
+  const { overdueMs } = parts.patience ?? PATIENCE
+  const streams = { ...deps, scribe: new Scribe(base), rollCall: new RollCall({ ...base, overdueMs }) }
 
   const take = <Payload>(queue: QueueDefinition<Payload>, handler: Handler<Payload>): Consumer =>
     consume({ store, queue, handler, workerName, events })
@@ -64,6 +71,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
     resume: () => takeOperations(resume),
     snapshot: () => takeOperations(snapshot),
     teardown: () => takeOperations(teardown),
+    streams: () => take(streamsQueue, (payload, context) => performExecution(streams, payload, context)),
   }
   const consumers = config.queues.map((name) => takers[name]())
   const ringing = keepRinging(bell)

@@ -24,17 +24,21 @@ export type JobDeps = {
   patience?: Patience
   /** Tells workers whose turn it is now. */
   ring(due: { operationId: string; kind: Kind }): Promise<unknown>
-  /** Tells whoever waits that these have settled. Not waited for: who is not told looks by itself. */
-  announce(operationIds: string[]): void
+  /** Tells workers that there are executions to look at. */
+  ringForExecutions(executionIds: string[]): Promise<unknown>
+  /** Tells whoever waits for them that there is news of these operations and executions. Not waited for: who is not told looks. */
+  announce(ids: string[]): void
 }
 
 /** One attempt at one operation, in the hands of a job. */
 export type Work = Taken & {
   db: Db
   fleet: string
+  clock: Clock
   backend: Backend
   provider: Provider
   events: Events
+  ringForExecutions: JobDeps['ringForExecutions']
   /** What was seen at the provider, for whoever asks why. */
   evidence: Record<string, unknown>
 }
@@ -100,6 +104,7 @@ export async function performOperation(
   if (!settled.settled) return superseded('a newer attempt has taken over')
   tell(deps, settled)
   if (settled.next) await deps.ring(settled.next)
+  if (settled.queued.length > 0) await deps.ringForExecutions(settled.queued)
   await verb
     .tidyUp?.(work, ending)
     .catch((error: unknown) => events.emit('operation.left_over', { ...named(work), error }))
@@ -166,9 +171,10 @@ function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
   const { db, fleet, events, patience = PATIENCE } = deps
   const name = taken.sandbox.backend
   const backend = deps.backends.get(name) as Backend
-  const ids = { operationId: taken.operation.id, sandboxId: taken.sandbox.id }
+  const ids = { asker: { operationId: taken.operation.id }, sandboxId: taken.sandbox.id }
   const provider = new Provider({ backend: name, ...ids, patience, signal, events })
-  return { ...taken, db, fleet, backend, provider, events, evidence: {} }
+  const { clock, ringForExecutions } = deps
+  return { ...taken, db, fleet, clock, backend, provider, events, ringForExecutions, evidence: {} }
 }
 
 function explain(notTaken: NotTaken, operationId: string): Outcome {
@@ -179,6 +185,8 @@ function explain(notTaken: NotTaken, operationId: string): Outcome {
       return superseded('its turn has not come; it is rung for when it does')
     case 'not_mine':
       return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', notMineMs(notTaken.since))
+    case 'busy':
+      return superseded('it waits for executions to end; it is rung for when they have')
     case 'unknown':
       throw new SandmanError('operation_not_found', `There is no operation ${operationId} in this fleet.`, {
         details: { operationId },
@@ -187,13 +195,13 @@ function explain(notTaken: NotTaken, operationId: string): Outcome {
 }
 
 /** The longer it has waited the longer; by chance, so that workers do not keep step. */
-function notMineMs(since: Date): number {
+export function notMineMs(since: Date): number {
   const [leastMs, mostMs] = NOT_MINE_MS
   const waitedMs = Math.max(0, Date.now() - since.getTime())
   return Math.min(mostMs, leastMs + Math.round(Math.random() * waitedMs))
 }
 
-function tell({ events, announce }: JobDeps, { operation, sandbox, answered }: Settled): void {
+function tell({ events, announce }: JobDeps, { operation, sandbox, answered, ended }: Settled): void {
   events.emit('operation.settled', {
     operationId: operation.id,
     sandboxId: sandbox.id,
@@ -203,7 +211,7 @@ function tell({ events, announce }: JobDeps, { operation, sandbox, answered }: S
     ...(operation.outcome && { outcome: operation.outcome }),
     ...(operation.error && { errorType: operation.error.error_type, reason: operation.error.message }),
   })
-  announce([operation.id, ...answered])
+  announce([operation.id, ...answered, ...ended])
 }
 
 function named({ operation, sandbox }: Work): Record<string, unknown> {

@@ -20,6 +20,9 @@ export const PATIENCE = {
     hook: 60_000,
     end_lingering: 15_000,
     preview_url: 10_000,
+    start_agent: 60_000,
+    stop_agent: 30_000,
+    agent_status: 10_000,
   },
   /** Starting, stopping: how long an instance may be on its way before the attempt has failed. Some pull an image first. */
   changingMs: 180_000,
@@ -31,6 +34,20 @@ export const PATIENCE = {
   pollMs: [100, 2_000] as readonly [number, number],
   /** Between two looks at an operation whose end nobody can tell, because the provider does not answer. */
   unknownMs: 60_000,
+  /** After so many breaks of an output in a row without a byte it is lost. With the pauses in between, more than a minute. */
+  breaksMax: 20,
+  /** Before an output is attached to again that brought nothing, or a status is asked for again. Doubles up to the second number. */
+  breakMs: [100, 5_000] as readonly [number, number],
+  /** An output that was attached to for so long before it broke was a good one, also when the agent said nothing. */
+  heldMs: 30_000,
+  /** An agent that is silent for so long is asked for its status, because an output that hangs does not tell of its end. */
+  quietMs: 30_000,
+  /** And for so long: its output is attached to anew, because the connection may be dead. */
+  staleMs: 120_000,
+  /** How long after its deadline an execution is given up whose agent cannot be stopped. */
+  overdueMs: 60_000,
+  /** How long a pause waits for the executions that it interrupts. */
+  interruptMs: 60_000,
   /** What a provider's time-to-live is set to for a sandbox that has no hard limit of its own. */
   leaseMs: 3_600_000,
 }

@@ -1,4 +1,5 @@
-import type { Pausing } from '../backends/backend.ts'
+import { BackendError, type Pausing } from '../backends/backend.ts'
+import { countRunning, requestCancel } from '../db/executions.ts'
 import type { Ending } from '../db/settle.ts'
 import { pauseQueue } from '../queues/pause.ts'
 import { failure } from '../sandbox/failures.ts'
@@ -25,6 +26,8 @@ export const pause: Verb = {
     if (work.sandbox.state === 'killing') return teardown.perform(work)
     const { pausing } = work.backend
     if (pausing === 'none') return unsupported(work)
+    const busy = await makeIdle(work)
+    if (busy) return busy
 
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return vanish(work, seen)
@@ -52,6 +55,37 @@ export const pause: Verb = {
     // It runs; or nobody has seen it, and nothing was done to it.
     return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
   },
+}
+
+/**
+ * What runs in it has ended by now, is ended here, or keeps it from being paused. The agent that it was made with is not ended:
+ * that sleeps with it, and its execution ends with the pause.
+ */
+async function makeIdle({
+  db,
+  clock,
+  sandbox,
+  operation,
+  provider,
+  ringForExecutions,
+}: Work): Promise<Ending | undefined> {
+  const { if_busy } = operation.options
+  if (sandbox.executions === 0 || if_busy === undefined) return undefined
+  if (if_busy === 'wait') {
+    // Taken all the same: somebody has asked for something else, which would otherwise wait as long.
+    if ((await countRunning(db, sandbox.id)).all === 0) return undefined
+    const message = `${sandbox.id} still works, and something else was asked of it: this pause gave way.`
+    return { status: 'failed', error: failure('sandbox_busy', message), rest: { state: 'running' } }
+  }
+  const which = { sandboxId: sandbox.id, askedBefore: operation.created_at, withCommand: true }
+  const cancelled = await requestCancel(db, which, clock)
+  await ringForExecutions(cancelled.filter(({ status }) => status === 'queued').map(({ id }) => id))
+  await provider.poll(provider.patience.interruptMs, async () => {
+    const { commands } = await countRunning(db, sandbox.id)
+    if (commands === 0) return { answer: undefined }
+    return { still: new BackendError('sandbox_unreachable', `${commands} executions in ${sandbox.id} do not end.`) }
+  })
+  return undefined
 }
 
 /** After the last attempt a checkpoint that cannot be seen to be whole is as good as none, for whatever reason. */

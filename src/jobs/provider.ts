@@ -7,7 +7,7 @@ import { type Failure, failure } from '../sandbox/failures.ts'
 import type { Patience, ProviderCall } from './patience.ts'
 
 /** Calls that change nothing, so that an attempt which made only these has left everything as it was. */
-const READING: readonly ProviderCall[] = ['find', 'look', 'verify', 'preview_url']
+const READING: readonly ProviderCall[] = ['find', 'look', 'verify', 'preview_url', 'agent_status']
 
 /** What a provider says instead of doing anything. */
 const REJECTIONS: readonly BackendErrorType[] = [
@@ -22,8 +22,8 @@ const REJECTIONS: readonly BackendErrorType[] = [
 export class Provider {
   readonly patience: Patience
   readonly #backend: string
-  readonly #operationId: string
   readonly #sandboxId: string
+  readonly #asker: { operationId: string } | { executionId: string }
   readonly #signal: AbortSignal
   readonly #events: Events
   /** Whether something at the provider may be different because of this attempt. */
@@ -31,7 +31,8 @@ export class Provider {
 
   constructor(options: {
     backend: string
-    operationId: string
+    /** Whom it is asked for, on every line about it. */
+    asker: { operationId: string } | { executionId: string }
     sandboxId: string
     patience: Patience
     signal: AbortSignal
@@ -39,7 +40,7 @@ export class Provider {
   }) {
     this.patience = options.patience
     this.#backend = options.backend
-    this.#operationId = options.operationId
+    this.#asker = options.asker
     this.#sandboxId = options.sandboxId
     this.#signal = options.signal
     this.#events = options.events
@@ -51,7 +52,7 @@ export class Provider {
     const actedBefore = this.acted
     this.acted ||= !READING.includes(call)
     const askedAt = performance.now()
-    const asked = { operationId: this.#operationId, backend: this.#backend, call }
+    const asked = { ...this.#asker, backend: this.#backend, call }
     const told = () => ({ ...asked, durationMs: Math.round(performance.now() - askedAt) })
     this.#events.emit('provider.asked', asked)
     try {

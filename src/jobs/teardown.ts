@@ -1,10 +1,11 @@
+import { BackendError } from '../backends/backend.ts'
 import { listCheckpoints } from '../db/checkpoints.ts'
 import type { Ending } from '../db/settle.ts'
 import { teardownQueue } from '../queues/teardown.ts'
-import type { Failure } from '../sandbox/failures.ts'
+import { type Failure, failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
-import { endAll } from './end.ts'
-import { look } from './look.ts'
+import { endAll, vanished } from './end.ts'
+import { type Known, look } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { isBackendError } from './provider.ts'
 import { checkpointOf } from './sleep.ts'
@@ -23,6 +24,11 @@ export const teardown: Verb = {
   persists: true,
 
   async perform(work) {
+    if (work.operation.options.only === 'lost') {
+      const seen = await look(work)
+      if (seen.is !== 'absent' && seen.is !== 'lost') return notLost(work, seen)
+      return { status: 'succeeded', outcome: 'done', rest: (await vanished(work, seen)).rest }
+    }
     await endAll(work)
     if (work.operation.kind !== 'destroy') return ended(work)
     await discardAll(work)
@@ -40,6 +46,16 @@ export const teardown: Verb = {
     if (seen?.is === 'suspended') return asleep(work, error)
     return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
   },
+}
+
+/** Whoever thought that it was lost was wrong: it is where it is, and nothing is done to it. */
+async function notLost(work: Work, seen: Exclude<Known, { is: 'absent' | 'lost' }>): Promise<Ending> {
+  const error = failure('invalid_transition', `${work.sandbox.id} is not lost: its provider shows it ${seen.is}.`)
+  if (seen.is === 'running')
+    return { status: 'failed', error, rest: { state: 'running', incarnation: seen.incarnation } }
+  const ending = await asleep(work, error)
+  if (ending) return ending
+  throw new BackendError('checkpoint_missing', `${work.sandbox.id} sleeps, and its provider shows no checkpoint.`)
 }
 
 /**

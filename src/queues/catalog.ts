@@ -7,6 +7,7 @@ import { pauseQueue } from './pause.ts'
 import { resumeQueue } from './resume.ts'
 import { snapshotQueue } from './snapshot.ts'
 import { spawnQueue } from './spawn.ts'
+import { streamsQueue } from './streams.ts'
 import { teardownQueue } from './teardown.ts'
 
 /** Every queue by its name, for whoever has to show or count all of them. */
@@ -17,6 +18,7 @@ export const QUEUES = {
   resume: resumeQueue,
   snapshot: snapshotQueue,
   teardown: teardownQueue,
+  streams: streamsQueue,
 } as const satisfies { [Name in QueueName]: QueueDefinition }
 
 /** Where an operation is rung for. */

@@ -20,6 +20,10 @@ export type QueueDefinition<Payload = unknown> = {
   concurrency: number
   /** How long a worker may be silent before its job is given to another. Renewed at half of this. */
   lockMs: number
+  /** How often each worker looks for jobs of this queue that others left behind. */
+  stalledCheckMs?: number
+  /** Its jobs last longer than any grace period: a worker that stops hands them over at once. */
+  handsOverAtOnce?: true
 }
 
 /** Finished jobs are kept to be looked at, not for ever. The ledger in Postgres is the history. */

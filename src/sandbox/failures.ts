@@ -77,6 +77,20 @@ export const FAILURES = {
     retryable: false,
     app: 'fix the call, or pause with `ifUnsupported: "kill"`',
   },
+  sandbox_busy: {
+    means: 'Executions run in it, and the pause was not told what to do about them.',
+    sandbox: 'unchanged: what runs in it runs on',
+    again: false,
+    retryable: true,
+    app: 'pause when they have ended, or with `ifBusy: "wait"` or `"interrupt"`',
+  },
+  sandbox_suspended: {
+    means: 'The sandbox sleeps, and what was asked for was not to wake it.',
+    sandbox: 'unchanged',
+    again: false,
+    retryable: false,
+    app: 'fix the call, or let it wake the sandbox',
+  },
   snapshot_unsupported: {
     means: 'Its backend cannot copy a running sandbox.',
     sandbox: 'unchanged',

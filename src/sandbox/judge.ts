@@ -15,10 +15,16 @@ export const KINDS = ['spawn', 'pause', 'resume', 'snapshot', 'kill', 'destroy']
 export type Kind = (typeof KINDS)[number]
 
 /** What a caller allows besides, as it is stored with the operation. Requests are equal when kind and options are. */
-export type Options = { if_unsupported?: 'kill'; if_lost?: 'respawn'; hooks?: 'skip'; name?: string } & Record<
-  string,
-  unknown
->
+export type Options = {
+  if_unsupported?: 'kill'
+  if_lost?: 'respawn'
+  /** What a pause does with executions that run: without it, it is refused. */
+  if_busy?: 'wait' | 'interrupt'
+  hooks?: 'skip'
+  name?: string
+  /** Of a kill: only what its provider has lost is ended. What is there is left alone. */
+  only?: 'lost'
+} & Record<string, unknown>
 
 /** What a request does with a sandbox that rests. */
 export type Ruling =
@@ -27,7 +33,7 @@ export type Ruling =
   | { answer: 'refused'; because: FailureType }
 
 /** A condition under which another ruling holds than the usual one. */
-export type Condition = 'backend_cannot' | 'backend_cannot_and_may_kill' | 'may_respawn'
+export type Condition = 'backend_cannot' | 'busy' | 'backend_cannot_and_may_kill' | 'may_respawn'
 
 type Rulings = { usually: Ruling } & Partial<Record<Condition, Ruling>>
 
@@ -45,6 +51,7 @@ export const JUDGEMENTS = {
     pause: {
       usually: work('pausing'),
       backend_cannot: refused('pause_unsupported'),
+      busy: refused('sandbox_busy'),
       backend_cannot_and_may_kill: work('killing'),
     },
     resume: { usually: alreadyDone },
@@ -92,14 +99,22 @@ export type Verdict = Ruling | { answer: 'wait' } | { answer: 'join' }
 
 export type Request = { kind: Kind; options: Options }
 
-/** What a request does with a sandbox in this state. `able`: its backend can do this kind of thing. */
-export function judge(request: Request, state: SettledState, able: boolean): Ruling
-export function judge(request: Request, state: State, able: boolean, place: Place): Verdict
-export function judge(request: Request, state: State, able: boolean, place: Place = 'behind_other'): Verdict {
+/** What is true of a sandbox besides its state. `able`: its backend can do this kind of thing. `busy`: executions run in it. */
+export type Circumstances = { able: boolean; busy: boolean }
+
+/** What a request does with a sandbox in this state. */
+export function judge(request: Request, state: SettledState, circumstances: Circumstances): Ruling
+export function judge(request: Request, state: State, circumstances: Circumstances, place: Place): Verdict
+export function judge(
+  request: Request,
+  state: State,
+  circumstances: Circumstances,
+  place: Place = 'behind_other',
+): Verdict {
   const { kind, options } = request
   if (isSettled(state)) {
     const rulings: Rulings = JUDGEMENTS[state][kind]
-    const unusual = conditions(options, able).find((condition) => rulings[condition])
+    const unusual = conditions(options, circumstances).find((condition) => rulings[condition])
     return (unusual && rulings[unusual]) ?? rulings.usually
   }
   if (REFUSED_AT_ONCE[kind]?.includes(state)) return refused('invalid_transition')
@@ -108,12 +123,17 @@ export function judge(request: Request, state: State, able: boolean, place: Plac
 }
 
 /** The conditions that hold, the most particular first. */
-function conditions(options: Options, able: boolean): Condition[] {
-  return [
-    ...(!able && options.if_unsupported === 'kill' ? (['backend_cannot_and_may_kill'] as const) : []),
-    ...(able ? [] : (['backend_cannot'] as const)),
-    ...(options.if_lost === 'respawn' ? (['may_respawn'] as const) : []),
+function conditions(options: Options, { able, busy }: Circumstances): Condition[] {
+  const mayKill = options.if_unsupported === 'kill'
+  const inOrder: [Condition, boolean][] = [
+    ['backend_cannot', !able && !mayKill],
+    // Also when it would be killed instead: what runs in it would be lost.
+    ['busy', busy && options.if_busy === undefined],
+    ['backend_cannot_and_may_kill', !able && mayKill],
+    ['backend_cannot', !able],
+    ['may_respawn', options.if_lost === 'respawn'],
   ]
+  return inOrder.flatMap(([condition, holds]) => (holds ? [condition] : []))
 }
 
 /** A verdict as the database writes it down: with the name of the move, or with the error in full. */
@@ -127,7 +147,7 @@ export type WrittenVerdict =
  * this, and decides nothing itself; a request that has to wait keeps what it may be told when its turn comes.
  */
 export type Judgement = {
-  resting: Record<'able' | 'unable', Record<SettledState, WrittenVerdict>>
+  resting: Record<'able' | 'unable', Record<SettledState, WrittenVerdict & { if_busy?: WrittenVerdict }>>
   in_flight: Record<InFlightState, Record<Place, WrittenVerdict>>
 }
 
@@ -138,11 +158,15 @@ export function judgementOf(request: Request, sandboxId: string): Judgement {
     const message = explainRefusal(verdict.because, request.kind, state, sandboxId)
     return { answer: 'refused', error: failure(verdict.because, message) }
   }
-  const resting = (able: boolean) => mapTo(SETTLED_STATES, (state) => write(judge(request, state, able), state))
+  const resting = (able: boolean) =>
+    mapTo(SETTLED_STATES, (state) => {
+      const [usually, ifBusy] = [false, true].map((busy) => write(judge(request, state, { able, busy }), state))
+      return { ...(usually as WrittenVerdict), ...(ifBusy?.answer !== usually?.answer && { if_busy: ifBusy }) }
+    })
   return {
     resting: { able: resting(true), unable: resting(false) },
     in_flight: mapTo(IN_FLIGHT_STATES, (state) =>
-      mapTo(PLACES, (place) => write(judge(request, state, true, place), state)),
+      mapTo(PLACES, (place) => write(judge(request, state, { able: true, busy: false }, place), state)),
     ),
   }
 }
@@ -157,6 +181,8 @@ function explainRefusal(because: FailureType, kind: Kind, state: State, sandboxI
       return `${sandboxId} keeps running: its backend cannot pause. Ask with if_unsupported "kill" to end it instead.`
     case 'snapshot_unsupported':
       return `${sandboxId} keeps running: its backend cannot take a snapshot of a running sandbox.`
+    case 'sandbox_busy':
+      return `${sandboxId} keeps running: executions run in it. Ask with if_busy "wait" to pause it when they have ended, or "interrupt" to end them.`
     case 'rate_limited':
       return `${LINE_MAX} requests already wait for ${sandboxId}: ask again when some of them have settled.`
     default:

@@ -14,6 +14,7 @@ import {
 
 const CONDITIONS: Record<Condition, string> = {
   backend_cannot: 'if its backend cannot',
+  busy: 'if executions run in it, without `if_busy`',
   backend_cannot_and_may_kill: 'if its backend cannot, with `if_unsupported: "kill"`',
   may_respawn: 'with `if_lost: "respawn"`',
 }

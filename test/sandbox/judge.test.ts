@@ -39,7 +39,7 @@ const ask = (kind: Kind, options: Options = {}) => ({ kind, options })
 test.each(SETTLED_STATES.flatMap((state) => KINDS.map((kind) => ({ state, kind }))))(
   '$kind of a sandbox that is $state',
   ({ state, kind }) => {
-    expect(judge(ask(kind), state, true)).toEqual(EXPECTED[state][kind])
+    expect(judge(ask(kind), state, { able: true, busy: false })).toEqual(EXPECTED[state][kind])
   },
 )
 
@@ -50,31 +50,39 @@ test.each(IN_FLIGHT_STATES.flatMap((state) => KINDS.map((kind) => ({ state, kind
     const expected = isNonsense
       ? PLACES.map(() => refused('invalid_transition'))
       : [{ answer: 'join' }, { answer: 'wait' }, refused('rate_limited')]
-    expect(PLACES.map((place) => judge(ask(kind), state, true, place))).toEqual(expected)
+    expect(PLACES.map((place) => judge(ask(kind), state, { able: true, busy: false }, place))).toEqual(expected)
   },
 )
 
 describe('what the caller allows', () => {
   test('a backend that cannot pause is never asked to; it may be ended instead', () => {
-    expect(judge(ask('pause'), 'running', false)).toEqual(refused('pause_unsupported'))
-    expect(judge(ask('pause', { if_unsupported: 'kill' }), 'running', false)).toEqual(work('killing'))
-    expect(judge(ask('pause', { if_unsupported: 'kill' }), 'running', true)).toEqual(work('pausing'))
-    expect(judge(ask('pause', { if_unsupported: 'kill' }), 'gone', false)).toEqual(refused('sandbox_gone'))
+    expect(judge(ask('pause'), 'running', { able: false, busy: false })).toEqual(refused('pause_unsupported'))
+    expect(judge(ask('pause', { if_unsupported: 'kill' }), 'running', { able: false, busy: false })).toEqual(
+      work('killing'),
+    )
+    expect(judge(ask('pause', { if_unsupported: 'kill' }), 'running', { able: true, busy: false })).toEqual(
+      work('pausing'),
+    )
+    expect(judge(ask('pause', { if_unsupported: 'kill' }), 'gone', { able: false, busy: false })).toEqual(
+      refused('sandbox_gone'),
+    )
   })
 
   test('a backend that cannot snapshot says so, and is not ended for it', () => {
-    expect(judge(ask('snapshot'), 'running', false)).toEqual(refused('snapshot_unsupported'))
-    expect(judge(ask('snapshot', { if_unsupported: 'kill' }), 'running', false)).toEqual(
+    expect(judge(ask('snapshot'), 'running', { able: false, busy: false })).toEqual(refused('snapshot_unsupported'))
+    expect(judge(ask('snapshot', { if_unsupported: 'kill' }), 'running', { able: false, busy: false })).toEqual(
       refused('snapshot_unsupported'),
     )
   })
 
   test('a lost sandbox may be respawned by a resume, and by nothing else', () => {
     for (const kind of KINDS) {
-      const ruling = judge(ask(kind, { if_lost: 'respawn' }), 'gone', true)
+      const ruling = judge(ask(kind, { if_lost: 'respawn' }), 'gone', { able: true, busy: false })
       expect(ruling).toEqual(kind === 'resume' ? work('provisioning') : EXPECTED.gone[kind])
     }
-    expect(judge(ask('resume', { if_lost: 'respawn' }), 'suspended', true)).toEqual(work('resuming'))
+    expect(judge(ask('resume', { if_lost: 'respawn' }), 'suspended', { able: true, busy: false })).toEqual(
+      work('resuming'),
+    )
   })
 })
 
@@ -89,11 +97,12 @@ test('what the database is given to pick from is what was judged, in every case'
       }
     }
     for (const state of SETTLED_STATES) {
-      same(resting.able[state], judge(request, state, true))
-      same(resting.unable[state], judge(request, state, false))
+      same(resting.able[state], judge(request, state, { able: true, busy: false }))
+      same(resting.unable[state], judge(request, state, { able: false, busy: false }))
     }
     for (const state of IN_FLIGHT_STATES) {
-      for (const place of PLACES) same(in_flight[state][place], judge(request, state, true, place))
+      for (const place of PLACES)
+        same(in_flight[state][place], judge(request, state, { able: true, busy: false }, place))
     }
   }
 })

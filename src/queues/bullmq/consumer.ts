@@ -26,6 +26,8 @@ const STALLED_CHECK_MS = 5_000
 /** A crash is not the job's fault, and the ledger bounds attempts; this only ends a job that kills every worker it meets. */
 const STALLS_MAX = 100
 const RETRY_FETCH_MS = 1_000
+/** What no further attempt can change. */
+const FINAL = ['payload_invalid', 'operation_not_found', 'execution_not_found'] as const
 /**
  * The end of the grace period is for handing back, which is one command a job. A store that cannot take a job back now gets
  * it when the job's lock runs out.
@@ -73,7 +75,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         return outcome
       } catch (error) {
         if (error instanceof DelayedError) throw error
-        const isFinal = isSandmanError(error, 'payload_invalid') || isSandmanError(error, 'operation_not_found')
+        const isFinal = FINAL.some((code) => isSandmanError(error, code))
         // Whatever went wrong after the interruption went wrong because of it.
         if (interruption.signal.aborted && !isFinal) return handBack(job, token)
         events.emit(isFinal || attempt >= queue.attemptsMax ? 'job.gave_up' : 'job.failed', {
@@ -108,7 +110,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
     name: workerName,
     concurrency: queue.concurrency,
     lockDuration: queue.lockMs,
-    stalledInterval: STALLED_CHECK_MS,
+    stalledInterval: queue.stalledCheckMs ?? STALLED_CHECK_MS,
     maxStalledCount: STALLS_MAX,
     runRetryDelay: RETRY_FETCH_MS,
   })
@@ -118,6 +120,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
   let stopping: Promise<void> | undefined
   return {
     stop(graceMs) {
+      if (queue.handsOverAtOnce) interruption.abort()
       stopping ??= stopWorker(worker, interruption, graceMs)
       return stopping
     },

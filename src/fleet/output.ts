@@ -1,0 +1,44 @@
+import type { Db } from '../db/pool.ts'
+import { readOutput } from '../db/streams.ts'
+import type { WaitingRoom } from './waiting-room.ts'
+
+/** A piece of an execution's output: the bytes from one place on up to another. */
+export type OutputPiece = { from: number; to: number; bytes: Uint8Array }
+
+/** Pieces that are read in one go. Each has at most 64 KB, so this bounds what a slow reader holds. */
+const PIECES_AT_ONCE = 8
+
+/**
+ * Everything that an execution has printed from a byte on, and then what it prints, until it ends. While nothing is printed a
+ * reader costs nothing of its own: all of them wait in one room.
+ */
+export async function* streamOutput(
+  { db, room }: { db: Db; room: WaitingRoom },
+  { executionId, from, signal }: { executionId: string; from: number; signal?: AbortSignal | undefined },
+): AsyncGenerator<OutputPiece, void> {
+  let at = from
+  for (;;) {
+    const found = await room.execution(executionId, hasMoreThan(at), { withinMs: Number.POSITIVE_INFINITY, signal })
+    const isOver = found?.execution.ended_at !== null
+    const end = found?.execution.output_bytes ?? 0
+    while (at < end) {
+      const before = at
+      for (const { from_byte, bytes } of await readOutput(db, { executionId, from: at, max: PIECES_AT_ONCE })) {
+        signal?.throwIfAborted()
+        // What was pruned is left out, which `from` shows.
+        const rest = bytes.subarray(Math.max(0, at - from_byte))
+        if (rest.length === 0) continue
+        const start = Math.max(at, from_byte)
+        at = start + rest.length
+        yield { from: start, to: at, bytes: rest }
+      }
+      if (at === before) break // all that is left of it was pruned
+    }
+    if (isOver) return
+  }
+}
+
+function hasMoreThan(at: number) {
+  return ({ execution }: { execution: { output_bytes: number; ended_at: Date | null } }) =>
+    execution.output_bytes > at || execution.ended_at !== null
+}

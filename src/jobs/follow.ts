@@ -1,0 +1,207 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Agent } from '../backends/backend.ts'
+import type { RollCallAnswer } from '../db/streams.ts'
+import { recordBreaks } from '../db/streams.ts'
+import { describeError } from '../errors.ts'
+import { type Outcome, superseded } from '../queues/outcome.ts'
+import { type AgentSeen, decideAtStreamEnd } from '../sandbox/stream-end.ts'
+import { isBackendError } from './provider.ts'
+import { NotKept, readStream, type StreamPosition, type StreamResult } from './stream.ts'
+import { ask, finish, type StreamWork } from './stream-work.ts'
+
+/** What a provider says when it will never start such a command. */
+const UNSTARTABLE = ['spec_invalid', 'quota_exceeded'] as const
+
+/** Of one whose output is not read any more, the status is asked for after as long a pause as after so many breaks. */
+const PAUSES_WHEN_TRUNCATED = 5
+
+/**
+ * Follows an execution that runs: reads its output from the bytes that are kept, and whenever that ends or is cut, asks for the
+ * agent's own status and lets `sandbox/stream-end.ts` decide.
+ */
+export async function follow(work: StreamWork): Promise<Outcome> {
+  const following = new Following(work)
+  try {
+    return await following.toTheEnd()
+  } finally {
+    following.leave()
+  }
+}
+
+class Following {
+  readonly #work: StreamWork
+  readonly #agent: Agent
+  readonly #position: StreamPosition
+  readonly #membership
+  /** Breaks in a row that brought nothing. Goes on from what an earlier worker has counted. */
+  #breaks: number
+  #isStarted: boolean
+  /** Once it is known how the agent ended, nobody is asked again. */
+  #dead: Extract<AgentSeen, { is: 'terminated' }> | undefined
+  #isDrained = false
+  /** The wish that is being seen to: what interrupts a stream does so once. */
+  #heeded: RollCallAnswer['wish'] = null
+  #interruption = new AbortController()
+
+  constructor(work: StreamWork) {
+    const { deps, execution, sandbox } = work
+    this.#work = work
+    const key = execution.command === null ? undefined : execution.id
+    this.#agent = { ref: sandbox.provider_ref as string, incarnation: execution.incarnation as string, key }
+    this.#position = {
+      cursor: execution.cursor ?? undefined,
+      bytes: execution.output_bytes,
+      truncated: execution.truncated,
+    }
+    this.#breaks = execution.breaks
+    this.#isStarted = key === undefined || execution.output_bytes > 0
+    this.#membership = deps.rollCall.enter(execution.id, execution.fence, (answer) => this.#hear(answer))
+  }
+
+  leave(): void {
+    this.#membership.leave()
+  }
+
+  async toTheEnd(): Promise<Outcome> {
+    const { deps, execution, provider, signal } = this.#work
+    const { breaksMax } = provider.patience
+    deps.events.emit('execution.followed', { executionId: execution.id, from: this.#position.bytes })
+    for (;;) {
+      const unstartable = await this.#start()
+      if (unstartable) return finish(this.#work, { status: 'failed', reason: 'error', message: unstartable })
+      const progressed = this.#isStarted && (await this.#read())
+      signal.throwIfAborted()
+      if (progressed === 'not kept') return superseded('somebody else follows it, or it has ended')
+
+      for (let asked = 0; ; asked++) {
+        const agent = await this.#see()
+        const { isMine, wish, overdue, moving } = await this.#membership.look()
+        if (!isMine) return superseded('somebody else follows it, or it has ended')
+        this.#heeded = wish
+        const decision = decideAtStreamEnd({
+          agent,
+          progressed: progressed && asked === 0,
+          breaks: this.#breaks,
+          breaksMax,
+          drained: this.#isDrained,
+          wish: wish ?? undefined,
+          overdue,
+          moving,
+          followsOwn: this.#agent.key === undefined,
+        })
+        if (decision.action === 'finish') {
+          if (decision.stop) await this.#stop()
+          const outcome = await finish(this.#work, decision.end)
+          // Its row says that it runs, and its provider that there is no such thing.
+          if (agent.is === 'absent' && outcome.kind === 'done') await ask(this.#work, 'kill', { only: 'lost' })
+          return outcome
+        }
+        if (decision.action === 'stop') await this.#stop()
+        if (decision.action === 'attach') {
+          if (!progressed) await this.#pause(this.#breaks)
+          break
+        }
+        await this.#pause(asked + 1)
+        // What nobody can see just now is not a break; what can be seen and brings nothing is.
+        if (decision.action === 'wait' && agent.is !== 'unknown' && !moving) await this.#count(this.#breaks + 1)
+        if (!this.#isStarted) break
+      }
+    }
+  }
+
+  #hear({ isMine, wish }: RollCallAnswer): void {
+    if (!isMine || (wish !== null && wish !== this.#heeded)) this.#interruption.abort()
+  }
+
+  /** Says why it never can be, when it cannot. Anything else is tried again. */
+  async #start(): Promise<string | undefined> {
+    const { backend, execution, provider } = this.#work
+    const { key, ref, incarnation } = this.#agent
+    if (this.#isStarted || key === undefined || execution.command === null) return undefined
+    const asked = { key, command: execution.command }
+    try {
+      await provider.ask('start_agent', (call) => backend.startAgent({ ref, incarnation }, asked, call))
+      this.#isStarted = true
+    } catch (error) {
+      this.#work.signal.throwIfAborted()
+      if (isBackendError(error, ...UNSTARTABLE)) return `It was not started: ${describeError(error)}`
+    }
+    return undefined
+  }
+
+  /** Reads until the output ends or is cut. True when that has brought the execution further. */
+  async #read(): Promise<boolean | 'not kept'> {
+    const { deps, execution, provider } = this.#work
+    const { heldMs } = provider.patience
+    if (this.#position.truncated) {
+      // What is printed now is not kept, and not even read: only the end is waited for.
+      await this.#pause(PAUSES_WHEN_TRUNCATED)
+      this.#isDrained = true
+      return true
+    }
+    this.#interruption = new AbortController()
+    const wasDead = this.#dead !== undefined
+    let result: StreamResult
+    try {
+      const how = { interruption: this.#interruption.signal, see: () => this.#see() }
+      result = await readStream(this.#work, this.#agent, this.#position, how)
+    } catch (error) {
+      if (error instanceof NotKept && !(await this.#membership.look()).isMine) return 'not kept'
+      throw error
+    }
+    // Of what is not there any more, nothing more can be read.
+    const isOver = result.error === undefined ? !result.wasInterrupted : isBackendError(result.error, 'sandbox_expired')
+    this.#isDrained = wasDead && isOver && result.brought === 0
+    const progressed = result.brought > 0 || result.heldMs >= heldMs
+    await this.#count(progressed ? 0 : this.#breaks + 1)
+    deps.events.emit('execution.broke', {
+      executionId: execution.id,
+      at: this.#position.bytes,
+      brought: result.brought,
+      breaks: this.#breaks,
+      ...(result.error !== undefined && { error: result.error }),
+    })
+    return progressed
+  }
+
+  async #see(): Promise<AgentSeen> {
+    const { backend, provider, signal } = this.#work
+    if (this.#dead) return this.#dead
+    try {
+      const seen = await provider.ask('agent_status', (call) => backend.agentStatus(this.#agent, call))
+      if (seen.is === 'terminated') this.#dead = seen
+      return seen
+    } catch (error) {
+      signal.throwIfAborted()
+      return isBackendError(error, 'sandbox_expired') ? { is: 'absent' } : { is: 'unknown', why: describeError(error) }
+    }
+  }
+
+  /** What comes of it is seen by its status, and what did not is tried again. */
+  async #stop(): Promise<void> {
+    const { backend, provider, deps, execution, signal } = this.#work
+    await provider
+      .ask('stop_agent', (call) => backend.stopAgent(this.#agent, call))
+      .catch((error: unknown) => {
+        signal.throwIfAborted()
+        deps.events.emit('execution.left_over', { executionId: execution.id, error })
+      })
+  }
+
+  async #count(breaks: number): Promise<void> {
+    const { deps, execution } = this.#work
+    const { id, fence } = execution
+    if (breaks !== this.#breaks) await recordBreaks(deps.db, { id, fence, breaks })
+    this.#breaks = breaks
+  }
+
+  /** Grows with what was in vain. Somebody's wish ends it. */
+  async #pause(times: number): Promise<void> {
+    const [firstMs, mostMs] = this.#work.provider.patience.breakMs
+    const ms = Math.min(mostMs, firstMs * 2 ** Math.min(30, Math.max(0, times - 1)))
+    const signal = AbortSignal.any([this.#work.signal, this.#interruption.signal])
+    await sleep(ms, undefined, { signal }).catch(() => {})
+    this.#work.signal.throwIfAborted()
+    if (this.#interruption.signal.aborted) this.#interruption = new AbortController()
+  }
+}

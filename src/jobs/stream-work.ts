@@ -1,0 +1,47 @@
+import type { Backend } from '../backends/backend.ts'
+import { endExecution } from '../db/executions.ts'
+import { request } from '../db/request.ts'
+import type { TakenExecution } from '../db/streams.ts'
+import { done, type Outcome, superseded } from '../queues/outcome.ts'
+import type { ExecutionEnd } from '../sandbox/executions.ts'
+import type { Kind, Options } from '../sandbox/judge.ts'
+import type { JobDeps } from './operation.ts'
+import type { Provider } from './provider.ts'
+import type { RollCall } from './roll-call.ts'
+import type { Scribe } from './scribe.ts'
+
+export type StreamDeps = JobDeps & { scribe: Scribe; rollCall: RollCall }
+
+/** One worker's turn at one execution. */
+export type StreamWork = Pick<TakenExecution, 'execution' | 'sandbox'> & {
+  deps: StreamDeps
+  backend: Backend
+  provider: Provider
+  signal: AbortSignal
+}
+
+/** Asks for an operation on the execution's own sandbox, as an app would. When it settles, the execution is rung for. */
+export async function ask({ deps, sandbox }: StreamWork, kind: Kind, options: Options): Promise<string> {
+  const { db, fleet, clock } = deps
+  const { answer, operation } = await request(db, { fleet, sandboxId: sandbox.id, kind, options, clock })
+  if (answer === 'work') await deps.ring({ operationId: operation.id, kind })
+  return operation.id
+}
+
+/** Writes down the end, once, and tells those who wait for it. */
+export async function finish({ deps, execution, sandbox }: StreamWork, end: ExecutionEnd): Promise<Outcome> {
+  const { db, clock, events, announce } = deps
+  const ended = await endExecution(db, { id: execution.id, end, fence: execution.fence, clock })
+  if (!ended) return superseded('somebody else follows it, or it has ended')
+  events.emit('execution.ended', {
+    executionId: execution.id,
+    sandboxId: sandbox.id,
+    status: end.status,
+    reason: end.reason,
+    ...(end.exitCode !== undefined && { exitCode: end.exitCode }),
+    ...(end.message !== undefined && { message: end.message }),
+  })
+  announce([execution.id])
+  if (ended.awaitedBy) await deps.ring(ended.awaitedBy)
+  return done()
+}
