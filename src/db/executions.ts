@@ -42,7 +42,7 @@ export type FoundExecution = {
 }
 
 type Json = Record<string, unknown>
-type Requested = { state: State; executions: number; execution: Json | null; sandbox: Json; same: boolean }
+type Requested = { state: State; execution: Json | null; sandbox: Json; same: boolean }
 
 /**
  * Writes down that an agent is to run in a sandbox, in one statement. What it may meet was judged beforehand; the statement
@@ -59,7 +59,7 @@ export async function requestExecution(db: Db, asked: ExecutionRequest): Promise
       for update
     ), admitted as (
       select *, ${dbMoment(clock)} as now from sandbox
-      where ${JSON.stringify(answers)}::jsonb ->> state <> 'refused' and executions < ${EXECUTIONS_MAX}
+      where ${JSON.stringify(answers)}::jsonb ->> state <> 'refused' and open_executions < ${EXECUTIONS_MAX}
     ), execution as (
       insert into sandman.executions
         (id, fleet, sandbox_id, command, options, status, created_at, hard_deadline_at, silence_ms, output_bytes_max, ring_at)
@@ -68,7 +68,7 @@ export async function requestExecution(db: Db, asked: ExecutionRequest): Promise
       from admitted
       returning *
     ), counted as (
-      update sandman.sandboxes set executions = sandboxes.executions + 1, last_active_at = execution.created_at
+      update sandman.sandboxes set open_executions = sandboxes.open_executions + 1, last_active_at = execution.created_at
       from execution where sandboxes.id = execution.sandbox_id
       returning sandboxes.*
     ), told as (
@@ -79,11 +79,11 @@ export async function requestExecution(db: Db, asked: ExecutionRequest): Promise
       select fleet, ${asked.idempotencyKey ?? null}::text, id, created_at from execution
       where ${asked.idempotencyKey !== undefined}
     )
-    select state, executions, (select to_jsonb(execution) from execution) as execution,
+    select state, (select to_jsonb(execution) from execution) as execution,
       coalesce((select to_jsonb(counted) from counted), to_jsonb(sandbox)) as sandbox, true as same
     from sandbox
     union all
-    select sandboxes.state, sandboxes.executions, to_jsonb(executions), to_jsonb(sandboxes),
+    select sandboxes.state, to_jsonb(executions), to_jsonb(sandboxes),
       executions.sandbox_id = ${sandboxId} and executions.command is not distinct from ${given.command}::jsonb
         and executions.options = ${given.options}::jsonb
     from known
@@ -197,7 +197,7 @@ export async function endExecution(
         and (${fence}::int is null or executions.fence = ${fence})
       returning executions.*
     ), counted as (
-      update sandman.sandboxes set executions = sandboxes.executions - 1,
+      update sandman.sandboxes set open_executions = sandboxes.open_executions - 1,
         last_active_at = greatest(last_active_at, execution.ended_at)
       from execution where sandboxes.id = execution.sandbox_id
       returning sandboxes.operation_id

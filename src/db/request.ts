@@ -78,7 +78,7 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
       select *, verdict ->> 'answer' as answer
       from judged, lateral (select case
         when operation_id is not null then judgement -> 'in_flight' -> state -> place
-        when executions > 0 then coalesce(resting -> state -> 'if_busy', resting -> state)
+        when open_executions > 0 then coalesce(resting -> state -> 'if_busy', resting -> state)
         else resting -> state end as verdict) as picked
     ), operation as (
       insert into sandman.operations

@@ -55,7 +55,7 @@ export type SandboxRow = {
   /** When the queue is rung again for its operation, if nobody has settled it by then. */
   ring_at: Date | null
   /** How many of its executions have not ended. */
-  executions: number
+  open_executions: number
   idle_ttl_ms: number | null
   hard_ttl_ms: number | null
   retention_ms: number | null

@@ -140,7 +140,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       where operation_id = ${attempt.operationId} and fence = ${attempt.fence} and fleet = ${attempt.fleet}
       for update
     ), line as (
-      select operations.id, operations.kind, place, case when sandbox.executions > 0
+      select operations.id, operations.kind, place, case when sandbox.open_executions > 0
         then coalesce(operations.judgement -> ${rest.state}::text -> 'if_busy', operations.judgement -> ${rest.state}::text)
         else operations.judgement -> ${rest.state}::text end as verdict
       from sandbox join sandman.operations on operations.sandbox_id = sandbox.id and operations.status = 'waiting'
@@ -191,7 +191,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
         ended_at = current.now, ring_at = null
       from current
       where executions.sandbox_id = current.id and executions.ring_at is not null and executions.status = 'running'
-        and current.executions > 0
+        and current.open_executions > 0
         and (${rest.state !== 'running'} or executions.incarnation is distinct from coalesce(${running?.incarnation ?? null}, executions.incarnation))
       returning executions.*
     ), promoted as (
@@ -218,7 +218,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
         -- Waking is activity. What merely failed to end it is not, or a sandbox that cannot be paused would never be idle.
         last_active_at   = case when ${outcome !== null} and sandboxes.state in ('provisioning', 'resuming') then now
                                 else sandboxes.last_active_at end,
-        executions       = sandboxes.executions - (select count(*) from interrupted),
+        open_executions  = sandboxes.open_executions - (select count(*) from interrupted),
         operation_id     = next.id,
         waiting          = sandboxes.waiting - (select count(*) from answered) - case when next.id is null then 0 else 1 end,
         tail_id          = case when next.id is null then null else sandboxes.tail_id end,
@@ -253,6 +253,8 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       array(select id from answered order by place) as answered,
       array(select id from interrupted) as ended,
       array(select executions.id from current join sandman.executions on executions.sandbox_id = current.id
-        where current.executions > 0 and ring_at is not null and status = 'queued') as queued`.execute(db)
+        where current.open_executions > 0 and executions.ring_at is not null and executions.status = 'queued') as queued`.execute(
+    db,
+  )
   return rows[0] as Result
 }

@@ -71,8 +71,12 @@ export type Append = {
  */
 export async function appendOutput(db: Db, pieces: readonly Append[], clock: Clock): Promise<Set<string>> {
   const now = dbNow(clock)
+  const starts: number[] = []
   let end = 0
-  const starts = pieces.map(({ bytes }) => (end += bytes.length) - bytes.length)
+  for (const { bytes } of pieces) {
+    starts.push(end)
+    end += bytes.length
+  }
   const { rows } = await sql<{ execution_id: string }>`
     /* append_output */ with given as (
       select * from unnest(${pieces.map(({ id }) => id)}::text[], ${pieces.map(({ fence }) => fence)}::int[],

@@ -48,7 +48,7 @@ export async function take(
       where operation_id = ${operationId} and fleet = ${fleet}
         and (${backends}::text[] is null or backend = any (${backends}::text[]))
         -- A pause that waits does so until the executions have ended, or until somebody asks for something else.
-        and (executions = 0 or waiting > 0 or not exists (
+        and (open_executions = 0 or waiting > 0 or not exists (
           select from sandman.operations as own join sandman.executions as busy
             on busy.sandbox_id = own.sandbox_id and busy.ring_at is not null and busy.status = 'running'
           where own.id = ${operationId} and own.options ->> 'if_busy' = 'wait'))
@@ -70,7 +70,7 @@ export async function take(
       return { attempt: undefined, because: operation.status === 'waiting' ? 'waiting' : 'ended' }
     if (backends && !backends.includes(sandbox.backend))
       return { attempt: undefined, because: 'not_mine', since: operation.started_at ?? operation.created_at }
-    if (operation.options.if_busy === 'wait' && sandbox.executions > 0) return { attempt: undefined, because: 'busy' }
+    if (operation.options.if_busy === 'wait' && sandbox.open_executions > 0) return { attempt: undefined, because: 'busy' }
     // Its turn came between the two looks. It comes once, so this does not go on.
     return take(db, asked)
   }

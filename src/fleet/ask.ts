@@ -25,8 +25,8 @@ async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
   const { id, kind } = requested.operation
   if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
   // The one ahead may be a pause that waits for executions, and gives way now.
-  const { operation_id: ahead, executions } = requested.sandbox
-  if (requested.answer === 'wait' && ahead !== null && executions > 0)
+  const { operation_id: ahead, open_executions } = requested.sandbox
+  if (requested.answer === 'wait' && ahead !== null && open_executions > 0)
     await ring(deps, { operationId: ahead, kind: 'pause' })
   return requested
 }

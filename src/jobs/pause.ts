@@ -70,7 +70,7 @@ async function makeIdle({
   ringForExecutions,
 }: Work): Promise<Ending | undefined> {
   const { if_busy } = operation.options
-  if (sandbox.executions === 0 || if_busy === undefined) return undefined
+  if (sandbox.open_executions === 0 || if_busy === undefined) return undefined
   if (if_busy === 'wait') {
     // Taken all the same: somebody has asked for something else, which would otherwise wait as long.
     if ((await countRunning(db, sandbox.id)).all === 0) return undefined

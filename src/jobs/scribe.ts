@@ -40,10 +40,11 @@ export class Scribe {
   }
 
   #takeBatch(): Entry[] {
-    let bytes = 0
-    const fits = ({ piece }: Entry, at: number) => at === 0 || (bytes += piece.bytes.length) <= BYTES_MAX
-    const tooMany = this.#pending.slice(0, PIECES_MAX).findIndex((entry, at) => !fits(entry, at))
-    return this.#pending.splice(0, tooMany === -1 ? PIECES_MAX : tooMany)
+    let count = 0
+    for (let bytes = 0; count < Math.min(PIECES_MAX, this.#pending.length) && bytes < BYTES_MAX; count++) {
+      bytes += this.#pending[count]?.piece.bytes.length ?? 0
+    }
+    return this.#pending.splice(0, count)
   }
 
   async #write(batch: Entry[]): Promise<void> {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { listEvents, pruneEvents } from '../../src/db/events.ts'
-import { endExecution, queueExecution, startExecution } from '../../src/db/executions.ts'
+import { endExecution, startExecution } from '../../src/db/executions.ts'
 import { OPERATION_STATUSES, type SandboxRow } from '../../src/db/schema.ts'
 import { EXECUTION_REASONS } from '../../src/sandbox/executions.ts'
 import { KINDS } from '../../src/sandbox/judge.ts'
@@ -215,7 +215,7 @@ describe('an operation', () => {
   test('is deleted only by pruning, and so are keys and executions', async () => {
     const { id } = await ledger.at('running')
     const { operation } = await ledger.ask(id, 'resume', { idempotencyKey: 'kept' })
-    await queueExecution(database.db, { fleet: ledger.fleet, sandboxId: id, clock })
+    await ledger.execute(id)
     expect(await forbiddenBy(`delete from sandman.operations where id = $1`, operation.id)).toBe(
       'operations_are_only_pruned',
     )
@@ -303,25 +303,20 @@ test('a fence only grows, and who a sandbox is never changes', async () => {
 })
 
 describe('an execution', () => {
-  const asked = () => ({ fleet: ledger.fleet, clock })
   let sandbox: SandboxRow
   beforeEach(async () => {
     sandbox = await ledger.at('running')
   })
 
   test('is queued, runs and ends, each with its event', async () => {
-    const { id, status } = (await queueExecution(database.db, {
-      ...asked(),
-      sandboxId: sandbox.id,
-      command: ['make', 'it'],
-      hardDeadlineMs: 60_000,
-    })) as { id: string; status: string }
+    const { id, status } = await ledger.execute(sandbox.id, { command: ['make', 'it'], hardDeadlineMs: 60_000 })
     expect(id).toMatch(/^exe_/)
     expect(status).toBe('queued')
     expect(await startExecution(database.db, { id, incarnation: 'one', clock })).toMatchObject({ status: 'running' })
     expect(await startExecution(database.db, { id, incarnation: 'two', clock })).toBeUndefined()
     const end = { status: 'failed', reason: 'oom_killed', exitCode: 137 } as const
-    expect(await endExecution(database.db, { id, end, clock })).toMatchObject({
+    const ended = await endExecution(database.db, { id, end, clock })
+    expect(ended?.execution).toMatchObject({
       status: 'failed',
       reason: 'oom_killed',
       exit_code: 137,
@@ -339,7 +334,7 @@ describe('an execution', () => {
   })
 
   test('ends once, whoever says so how often', async () => {
-    const { id } = (await queueExecution(database.db, { ...asked(), sandboxId: sandbox.id })) as { id: string }
+    const { id } = await ledger.execute(sandbox.id)
     const ends = await Promise.all(
       Array.from({ length: 10 }, () =>
         endExecution(database.db, { id, end: { status: 'cancelled', reason: 'cancelled' }, clock }),
@@ -354,19 +349,24 @@ describe('an execution', () => {
   })
 
   test('has a reason and a time exactly when it has ended, and succeeds only with exit code 0', async () => {
-    const { id } = (await queueExecution(database.db, { ...asked(), sandboxId: sandbox.id })) as { id: string }
+    const { id } = await ledger.execute(sandbox.id)
     const set = (change: string) => forbiddenBy(`update sandman.executions set ${change} where id = $1`, id)
-    expect(await set(`status = 'failed'`)).toBe('executions_end_has_reason_and_time')
-    expect(await set(`status = 'failed', reason = 'error'`)).toBe('executions_end_has_reason_and_time')
-    expect(await set(`status = 'running'`)).toBe('executions_running_has_started')
-    expect(await set(`status = 'succeeded', reason = 'completed', ended_at = now(), exit_code = 1`)).toBe(
-      'executions_success_is_exit_0',
-    )
+    expect(await set(`status = 'failed', ring_at = null`)).toBe('executions_end_has_reason_and_time')
+    expect(await set(`status = 'failed', reason = 'error', ring_at = null`)).toBe('executions_end_has_reason_and_time')
+    expect(await set(`status = 'running', incarnation = 'one'`)).toBe('executions_running_has_started')
+    expect(await set(`status = 'running', started_at = now()`)).toBe('executions_running_has_incarnation')
+    expect(await set(`ring_at = null`)).toBe('executions_open_is_rung_again')
+    expect(await set(`hard_deadline_at = now() + interval '1 year'`)).toBe('executions_deadlines_stay')
+    expect(await set(`silence_ms = 1`)).toBe('executions_deadlines_stay')
+    expect(
+      await set(`status = 'succeeded', reason = 'completed', ended_at = now(), exit_code = 1, ring_at = null`),
+    ).toBe('executions_success_is_exit_0')
   })
 
   test('needs a sandbox of its fleet', async () => {
-    const elsewhere = { ...asked(), fleet: 'elsewhere' }
-    expect(await queueExecution(database.db, { ...elsewhere, sandboxId: sandbox.id })).toBeUndefined()
+    await expect(ledger.execute(sandbox.id, { fleet: 'elsewhere' })).rejects.toMatchObject({
+      code: 'sandbox_not_found',
+    })
   })
 })
 
@@ -386,7 +386,7 @@ describe('history', () => {
     const past = ledgerOn(database.db, { fleet: ledger.fleet, clock: old })
     const { id } = await past.at('suspended')
     const young = await ledger.at('running')
-    const { id: executionId } = (await queueExecution(database.db, { ...past, sandboxId: id })) as { id: string }
+    const { id: executionId } = await past.execute(id)
     const prune = (max: number) => pruneEvents(database.db, { olderThanMs: 365 * 86_400_000, max, clock })
     const left = async () => (await listEvents(database.db, id)).map(({ type }) => type)
     expect(await prune(2)).toBe(2)

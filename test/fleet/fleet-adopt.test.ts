@@ -32,6 +32,7 @@ describeStores('adopting', (kind) => {
       checkpointRef: undefined,
       endsAtMs: Date.now() + 3_600_000,
       commands: [],
+      agents: new Map(),
       ...more,
     }
     world.provider.instances.set(instance.ref, instance)

@@ -116,7 +116,7 @@ describe('a fleet that closes while its database does not answer', () => {
     else await locker.query('begin; lock table sandman.operations, sandman.sandboxes')
     const calling = fleet.list().catch((error) => error.code)
     if (fault === 'locked') {
-      await announce(database.db, { fleet: fleet.name, operationIds: [operation.id] })
+      await announce(database.db, { fleet: fleet.name, ids: [operation.id] })
       const blocked = sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
       await expect.poll(async () => (await blocked.execute(database.db)).rows.length).toBe(2)
     }

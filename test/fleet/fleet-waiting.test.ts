@@ -56,7 +56,7 @@ describe('the waiting room', () => {
     return { room, events, looks: () => looks }
   }
 
-  const told = (operationIds: string[]) => announce(database.db, { fleet: ledger.fleet, operationIds })
+  const told = (operationIds: string[]) => announce(database.db, { fleet: ledger.fleet, ids: operationIds })
 
   /** Everybody has been looked at once, and from now on is told or is not. */
   const seated = async (looks: () => number, atLeast: number) => {
@@ -67,7 +67,7 @@ describe('the waiting room', () => {
   test('has one connection and one statement for a hundred who wait for one operation', async () => {
     const { operation } = await ledger.spawn()
     const { room, looks } = openRoom()
-    const waiting = Array.from({ length: 100 }, () => room.until(operation.id, { withinMs: 30_000 }))
+    const waiting = Array.from({ length: 100 }, () => room.operation(operation.id, { withinMs: 30_000 }))
     await seated(looks, 2) // when they came in, and when the line was up
     expect(looks()).toBe(2)
     await ledger.perform(operation.id)
@@ -81,7 +81,7 @@ describe('the waiting room', () => {
     const spawned = await Promise.all(Array.from({ length: 100 }, () => ledger.spawn()))
     const ids = spawned.map(({ operation }) => operation.id)
     const { room, looks } = openRoom()
-    const waiting = ids.map((id) => room.until(id, { withinMs: 30_000 }))
+    const waiting = ids.map((id) => room.operation(id, { withinMs: 30_000 }))
     await seated(looks, 2)
     expect(looks()).toBe(2)
     for (const id of ids) await ledger.perform(id)
@@ -98,7 +98,7 @@ describe('the waiting room', () => {
     const { operation } = await ledger.spawn()
     const other = await ledger.spawn()
     const { room, looks } = openRoom()
-    const waiting = room.until(operation.id, { withinMs: 30_000 })
+    const waiting = room.operation(operation.id, { withinMs: 30_000 })
     await seated(looks, 2)
     await told([other.operation.id, 'nonsense'])
     await told([])
@@ -112,13 +112,15 @@ describe('the waiting room', () => {
     const { operation } = await ledger.spawn()
     await ledger.perform(operation.id)
     const { room } = openRoom()
-    expect(await room.until(operation.id, { withinMs: 30_000 })).toMatchObject({ operation: { status: 'succeeded' } })
+    expect(await room.operation(operation.id, { withinMs: 30_000 })).toMatchObject({
+      operation: { status: 'succeeded' },
+    })
   })
 
   test('looks by itself, once for all, when nobody tells it', async () => {
     const { operation } = await ledger.spawn()
     const { room, looks } = openRoom({ lookEveryMs: 50 })
-    const waiting = Array.from({ length: 100 }, () => room.until(operation.id, { withinMs: 30_000 }))
+    const waiting = Array.from({ length: 100 }, () => room.operation(operation.id, { withinMs: 30_000 }))
     await expect.poll(looks).toBeGreaterThan(3)
     await ledger.perform(operation.id)
     for (const found of await Promise.all(waiting)) expect(found?.operation.status).toBe('succeeded')
@@ -127,11 +129,11 @@ describe('the waiting room', () => {
   test('stops looking when nobody waits any more', async () => {
     const { operation } = await ledger.spawn()
     const { room, looks } = openRoom({ lookEveryMs: 5 })
-    expect(await room.until(operation.id, { withinMs: 50 })).toBeUndefined()
+    expect(await room.operation(operation.id, { withinMs: 50 })).toBeUndefined()
     const before = looks()
     // Another one that goes on is the clock by which this one has stopped.
     const clock = openRoom({ lookEveryMs: 5 })
-    const ticking = clock.room.until(operation.id, { withinMs: 30_000 })
+    const ticking = clock.room.operation(operation.id, { withinMs: 30_000 })
     await expect.poll(clock.looks, { interval: 10 }).toBeGreaterThan(10)
     expect(looks()).toBeLessThanOrEqual(before + 1) // the one that was under way
     await ledger.perform(operation.id)
@@ -142,8 +144,8 @@ describe('the waiting room', () => {
     const { operation } = await ledger.spawn()
     const later = await ledger.spawn()
     const { room, events, looks } = openRoom()
-    const waiting = room.until(operation.id, { withinMs: 30_000 })
-    const waitingLonger = room.until(later.operation.id, { withinMs: 30_000 })
+    const waiting = room.operation(operation.id, { withinMs: 30_000 })
+    const waitingLonger = room.operation(later.operation.id, { withinMs: 30_000 })
     await seated(looks, 2)
     const [pid] = await listeners(database.db)
     await ledger.perform(operation.id)
@@ -163,7 +165,7 @@ describe('the waiting room', () => {
     onTestFinished(() => proxy.close())
     const { operation } = await ledger.spawn()
     const { room, events, looks } = openRoom({ lookEveryMs: 50, databaseUrl: proxy.url })
-    const waiting = room.until(operation.id, { withinMs: 30_000 })
+    const waiting = room.operation(operation.id, { withinMs: 30_000 })
     await seated(looks, 2)
     await proxy.refuse()
     await events.until('operation.wait_failed', 2)
@@ -176,10 +178,10 @@ describe('the waiting room', () => {
     const { operation } = await ledger.spawn()
     const { room } = openRoom()
     const { signal } = new AbortController()
-    for (let i = 0; i < 20; i++) expect(await room.until(operation.id, { withinMs: 1, signal })).toBeUndefined()
+    for (let i = 0; i < 20; i++) expect(await room.operation(operation.id, { withinMs: 1, signal })).toBeUndefined()
     expect(getEventListeners(signal, 'abort')).toEqual([])
     const aborted = new AbortController()
-    const waiting = room.until(operation.id, { withinMs: 30_000, signal: aborted.signal })
+    const waiting = room.operation(operation.id, { withinMs: 30_000, signal: aborted.signal })
     expect(getEventListeners(aborted.signal, 'abort')).toHaveLength(1)
     aborted.abort('enough')
     await expect(waiting).rejects.toBe('enough')
@@ -189,7 +191,7 @@ describe('the waiting room', () => {
   test('of one fleet does not hear another', async () => {
     const { operation } = await ledger.spawn()
     const { room, looks } = openRoom({ fleet: 'another' })
-    const waiting = room.until(operation.id, { withinMs: 300 })
+    const waiting = room.operation(operation.id, { withinMs: 300 })
     await seated(looks, 2)
     await ledger.perform(operation.id)
     await told([operation.id])
@@ -243,7 +245,7 @@ describe('the announcer', () => {
       })
       announcer.announce(['first'])
       await events.until('operation.unannounced', 2)
-      expect(events.happened.map(({ fields }) => fields.operationIds)).toEqual([['first'], ['second']])
+      expect(events.happened.map(({ fields }) => fields.ids)).toEqual([['first'], ['second']])
       await announcer.close()
       await close()
     },

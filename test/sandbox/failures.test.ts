@@ -8,6 +8,7 @@ test('an app may ask again exactly when that can help', () => {
     'provider_unauthorized',
     'quota_exceeded',
     'rate_limited',
+    'sandbox_busy',
     'sandbox_unreachable',
   ])
 })

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import type { Clock } from '../../src/clock.ts'
+import { type ExecutionRequest, requestExecution } from '../../src/db/executions.ts'
 import { findViolations } from '../../src/db/invariants.ts'
 import type { Db } from '../../src/db/pool.ts'
 import { type Requested, request, requestSpawn, type SandboxRequest, type SpawnRequest } from '../../src/db/request.ts'
-import type { OperationRow, SandboxRow } from '../../src/db/schema.ts'
+import type { ExecutionRow, OperationRow, SandboxRow } from '../../src/db/schema.ts'
 import { type Ending, type Settled, type Stale, settle } from '../../src/db/settle.ts'
 import { type Attempt, type NotTaken, type Taken, take } from '../../src/db/take.ts'
 import { failure } from '../../src/sandbox/failures.ts'
@@ -50,6 +51,11 @@ export function ledgerOn(db: Db, { fleet, clock }: { fleet: string; clock: Clock
     tryBegin: (operationId: string): Promise<Taken | NotTaken> =>
       take(db, { fleet, operationId, worker: 'worker', clock }),
     tryEnd: (attempt: Attempt, ending: Ending): Promise<Settled | Stale> => settle(db, { attempt, ending, clock }),
+
+    execute: async (sandboxId: string, asked: Partial<ExecutionRequest> = {}): Promise<ExecutionRow> => {
+      const bounds = { hardDeadlineMs: 3_600_000, outputBytesMax: 1_000_000 }
+      return (await requestExecution(db, { fleet, sandboxId, clock, ...bounds, ...asked })).execution
+    },
 
     /** A whole operation by one worker. */
     async perform(operationId: string, result: ProviderResult = 'works'): Promise<Settled> {

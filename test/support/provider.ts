@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
@@ -20,7 +21,60 @@ export type FakeInstance = {
   checkpointRef: string | undefined
   endsAtMs: number
   commands: string[]
+  /** By the key that started it; the one that it was made with has none. */
+  agents: Map<string, FakeAgent>
 }
+
+type Status =
+  | { is: 'running' }
+  | { is: 'terminated'; exitCode: number | null; signal: string | null; oomKilled?: boolean }
+  | { is: 'restarted'; why: string }
+
+/** An agent that says what a test has it say. Its output is what it has written; what a stream shows of it may be less. */
+export class FakeAgent {
+  readonly command: string[]
+  readonly startedIn: number
+  status: Status = { is: 'running' }
+  /** So often its status is told as it was before it ended. */
+  lagsFor = 0
+  /** It does not stop when it is asked to. */
+  isStubborn = false
+  bytes = Buffer.alloc(0)
+  readonly #changed = new EventEmitter().setMaxListeners(0)
+
+  constructor(command: string[], startedIn: number) {
+    this.command = command
+    this.startedIn = startedIn
+  }
+
+  write(text: string | Uint8Array): void {
+    this.bytes = Buffer.concat([this.bytes, Buffer.from(text as string)])
+    this.#changed.emit('change')
+  }
+
+  exit(end: { exitCode?: number; signal?: string; oomKilled?: boolean; statusLagsFor?: number } = {}): void {
+    const { exitCode = end.signal === undefined ? 0 : null, signal = null, oomKilled, statusLagsFor = 0 } = end
+    this.lagsFor = statusLagsFor
+    this.status = { is: 'terminated', exitCode, signal, ...(oomKilled !== undefined && { oomKilled }) }
+    this.#changed.emit('change')
+  }
+
+  /** Its streams look again whether there is anything left to stream from. */
+  stir(): void {
+    this.#changed.emit('change')
+  }
+
+  get hasEnded(): boolean {
+    return this.status.is !== 'running'
+  }
+
+  changed(): Promise<unknown> {
+    return once(this.#changed, 'change')
+  }
+}
+
+/** What may happen to a stream that began well: after so many bytes it is reset, ends as if there were no more, or hangs. */
+export type StreamFault = { afterBytes: number; how: 'reset' | 'end' | 'hang' }
 
 export type FakeCheckpoint = { ref: string; of: string; condition: 'ready' | 'pending' | 'missing' | 'corrupt' }
 
@@ -52,9 +106,17 @@ export type Method =
   | 'discard'
   | 'take'
   | 'lease'
+  | 'startAgent'
+  | 'stopAgent'
+  | 'agentStatus'
+  | 'attach'
 
+type Creation = { sandboxId: string; life: string; ttlMs: number; spec?: { agent?: { command: string[] } } }
+type Attach = { ref: string; agent: { incarnation: string; key?: string }; from: number }
 type Body = Record<string, never> & { [key: string]: unknown }
 type Reply = { result: unknown } | { error: { type: string; message: string } }
+
+const STREAM_PIECE = 64 * 1024
 
 /** What resuming sets the time-to-live to, whatever was asked for: silently, as some do. */
 const TTL_AFTER_RESUME_MS = 300_000
@@ -70,6 +132,8 @@ const HONEST = {
     output: command.includes('awake') ? 'awake\n' : '',
   }),
   previewStatus: 200,
+  starts: (_agent: FakeAgent): void => {},
+  breaksStreams: (_from: number): StreamFault | undefined => undefined,
 }
 
 export class FakeProvider {
@@ -93,6 +157,11 @@ export class FakeProvider {
   runs = HONEST.runs
   /** What listens inside answers with this. */
   previewStatus = HONEST.previewStatus
+
+  /** What an agent does as soon as it was started. */
+  starts = HONEST.starts
+  /** How a stream breaks that was attached from this byte on. */
+  breaksStreams = HONEST.breaksStreams
 
   readonly #server: Server
   readonly #once = new Map<Method, Fault[]>()
@@ -179,6 +248,13 @@ export class FakeProvider {
     return [...this.instances.values()].filter((instance) => instance.sandboxId === sandboxId)
   }
 
+  /** The one that it was made with, or the one of an execution, of the newest instance of a sandbox. */
+  agentOf(sandboxId: string, executionId = ''): FakeAgent {
+    const agent = this.instancesOf(sandboxId).at(-1)?.agents.get(executionId)
+    if (!agent) throw new Error(`${sandboxId} has no agent ${executionId}`)
+    return agent
+  }
+
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, what, name = ''] = new URL(request.url ?? '/', 'http://x').pathname.split('/')
     if (what === 'preview') {
@@ -191,6 +267,7 @@ export class FakeProvider {
     await this.#gates.get(method)?.enter()
     const fault = this.#once.get(method)?.shift() ?? this.#always.get(method)
     const performs = !fault || ('performed' in fault && fault.performed)
+    if (performs && !fault && method === 'attach') return this.#stream(response, body as unknown as Attach)
     const reply = performs ? this.#perform(method, body) : undefined
     switch (fault?.kind) {
       case 'hang':
@@ -233,7 +310,7 @@ export class FakeProvider {
       case 'find':
         return { result: this.instancesOf(ref).map(({ ref, life }) => ({ ref, life })) }
       case 'create':
-        return { result: { ref: this.#create(body as unknown as { sandboxId: string; life: string; ttlMs: number }) } }
+        return { result: { ref: this.#create(body as unknown as Creation) } }
       case 'adopt': {
         if (!instance) return notFound(ref)
         Object.assign(instance, body.owner)
@@ -243,6 +320,17 @@ export class FakeProvider {
         return { result: instance ? this.#sighting(instance) : { is: 'absent' } }
       case 'resume':
         return instance ? this.#resume(instance, body as unknown as { key: string }) : notFound(ref)
+      case 'agentStatus':
+        return instance
+          ? { result: this.#agentStatus(instance, body.agent as unknown as { incarnation: string; key?: string }) }
+          : notFound(ref)
+      case 'stopAgent': {
+        const { key = '' } = body.agent as unknown as { key?: string }
+        const agent = instance?.agents.get(key)
+        if (!instance) return notFound(ref)
+        if (agent && !agent.hasEnded && !agent.isStubborn) agent.exit({ signal: 'SIGTERM' })
+        return { result: null }
+      }
       case 'verify':
         return { result: this.#verify(ref) }
       case 'discard':
@@ -253,11 +341,52 @@ export class FakeProvider {
     }
   }
 
+  async #stream(response: ServerResponse, { ref, agent: { incarnation, key }, from }: Attach): Promise<void> {
+    const instance = this.instances.get(ref)
+    const agent = instance?.agents.get(key ?? '')
+    this.performed.push({ method: 'attach', ref, body: { from } })
+    if (!instance || !agent) return send(response, notFound(ref))
+    const isThere = () => this.instances.has(ref) && String(instance.incarnation) === incarnation
+    const fault = this.breaksStreams(from)
+    const most = from + (fault?.afterBytes ?? Number.POSITIVE_INFINITY)
+    response.writeHead(200, { 'content-type': 'application/octet-stream' }).flushHeaders()
+    const closed = once(response, 'close')
+    for (let at = from; !response.destroyed; ) {
+      const piece = agent.bytes.subarray(at, Math.min(at + STREAM_PIECE, most))
+      at += piece.length
+      if (piece.length > 0 && !response.write(piece)) await Promise.race([once(response, 'drain'), closed])
+      if (fault && at === most) {
+        if (fault.how === 'hang') return
+        // What was sent has to arrive: the break comes behind it, and not instead of it.
+        await new Promise<void>((resolve) => setTimeout(resolve, 1))
+        fault.how === 'end' ? response.end() : response.destroy()
+        return
+      }
+      if (at < agent.bytes.length) continue
+      if (agent.hasEnded || !isThere()) {
+        response.end()
+        return
+      }
+      await Promise.race([agent.changed(), closed])
+    }
+  }
+
+  #agentStatus(instance: FakeInstance, { incarnation, key }: { incarnation: string; key?: string }): unknown {
+    if (instance.state === 'suspended') return { is: 'asleep' }
+    if (String(instance.incarnation) !== incarnation)
+      return { is: 'restarted', why: `It is incarnation ${instance.incarnation} by now.` }
+    const agent = instance.agents.get(key ?? '')
+    if (!agent) return { is: 'none' }
+    if (agent.hasEnded && agent.lagsFor-- > 0) return { is: 'running' }
+    return agent.status
+  }
+
   #act(method: Method, instance: FakeInstance, body: Body): Reply {
     const { ref } = instance
     switch (method) {
       case 'end':
         this.instances.delete(ref)
+        for (const agent of instance.agents.values()) agent.stir()
         return { result: null }
       case 'run': {
         instance.commands.push(String(body.command))
@@ -265,6 +394,15 @@ export class FakeProvider {
       }
       case 'endLingering':
         return { result: null }
+      case 'startAgent': {
+        const key = String(body.key)
+        if (!instance.agents.has(key)) {
+          const agent = new FakeAgent(body.command as unknown as string[], instance.incarnation)
+          instance.agents.set(key, agent)
+          this.starts(agent)
+        }
+        return { result: null }
+      }
       case 'suspend': {
         if (instance.state === 'suspended') return { result: null }
         instance.state = 'suspended'
@@ -284,7 +422,7 @@ export class FakeProvider {
     }
   }
 
-  #create({ sandboxId, life, ttlMs }: { sandboxId: string; life: string; ttlMs: number }): string {
+  #create({ sandboxId, life, ttlMs, spec }: Creation): string {
     const ref = `vm-${randomUUID().slice(0, 8)}`
     const instance: FakeInstance = {
       ref,
@@ -296,6 +434,7 @@ export class FakeProvider {
       checkpointRef: undefined,
       endsAtMs: Date.now() + Math.min(ttlMs, this.ttlMsMax),
       commands: [],
+      agents: new Map(spec?.agent ? [['', new FakeAgent(spec.agent.command, 1)]] : []),
     }
     this.instances.set(ref, instance)
     return ref

@@ -1,4 +1,5 @@
 import {
+  type AgentStatus,
   type Backend,
   BackendError,
   type BackendErrorType,
@@ -31,19 +32,21 @@ export function testBackend({ url, name = 'test', canPause = true, canSnapshot =
         })
       },
     )
+    if (!response.ok) throw await failureIn(response, method)
+    return ((await response.json()) as { result: T }).result
+  }
+
+  async function failureIn(response: Response, method: string): Promise<Error> {
     const text = await response.text()
     const reply = response.headers.get('content-type') === 'application/json' ? JSON.parse(text) : undefined
-    if (response.ok) return reply.result as T
     // Only the provider's own word counts: a gateway's 404 says nothing about the sandbox.
-    if (reply?.error) {
-      const type = reply.error.type === 'not_found' ? 'sandbox_expired' : (reply.error.type as BackendErrorType)
-      // As an SDK does: wrapped in an error of its own.
-      throw new Error('the SDK failed', { cause: new BackendError(type, reply.error.message) })
+    if (!reply?.error) {
+      const message = `The test provider answered ${method} with ${response.status}: ${text}`
+      return new BackendError('sandbox_unreachable', message)
     }
-    throw new BackendError(
-      'sandbox_unreachable',
-      `The test provider answered ${method} with ${response.status}: ${text}`,
-    )
+    const type = reply.error.type === 'not_found' ? 'sandbox_expired' : (reply.error.type as BackendErrorType)
+    // As an SDK does: wrapped in an error of its own.
+    return new Error('the SDK failed', { cause: new BackendError(type, reply.error.message) })
   }
 
   const checkpoints = {
@@ -67,8 +70,25 @@ export function testBackend({ url, name = 'test', canPause = true, canSnapshot =
     run: (target, command, call) => ask('run', { ref: target.ref, target, command }, call),
     endLingering: (target, call) => ask<void>('endLingering', { ref: target.ref, target }, call),
     previewUrl: async (ref, port) => `${url}/preview/${encodeURIComponent(ref)}?port=${port}`,
-    agentStatus: async () => ({ is: 'none' }),
-    readOutput: async () => new Uint8Array(),
+    startAgent: (target, asked, call) => ask<void>('startAgent', { ref: target.ref, target, ...asked }, call),
+    stopAgent: (agent, call) => ask<void>('stopAgent', { ref: agent.ref, agent }, call),
+    agentStatus: (agent, call) => ask<AgentStatus>('agentStatus', { ref: agent.ref, agent }, call),
+    async *attach(agent, cursor, { signal }) {
+      let at = Number(cursor ?? 0)
+      const body = JSON.stringify({ ref: agent.ref, agent, from: at })
+      try {
+        const response = await fetch(`${url}/call/attach`, { method: 'POST', body, signal })
+        if (!response.ok || !response.body) throw await failureIn(response, 'attach')
+        for await (const bytes of response.body) {
+          at += bytes.length
+          yield { bytes, cursor: String(at) }
+        }
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error instanceof BackendError) throw error
+        throw new BackendError('sandbox_unreachable', 'The stream of the test provider was cut.', { cause: error })
+      }
+    },
     pausing: canPause
       ? {
           ...checkpoints,

@@ -49,11 +49,11 @@ const EXECUTIONS = `
 
 /** How many of its executions have not ended: what a request has to know of them, under the lock of the sandbox's row. */
 const SANDBOXES = `
-  alter table sandman.sandboxes add column executions integer not null default 0;
-  update sandman.sandboxes set executions = counted.open
+  alter table sandman.sandboxes add column open_executions integer not null default 0;
+  update sandman.sandboxes set open_executions = counted.open
   from (select sandbox_id, count(*) as open from sandman.executions where ring_at is not null group by sandbox_id) as counted
   where counted.sandbox_id = sandboxes.id;
-  alter table sandman.sandboxes add constraint sandboxes_executions_counted check (executions >= 0);
+  alter table sandman.sandboxes add constraint sandboxes_executions_counted check (open_executions >= 0);
 `
 
 /** Piece behind piece: each begins where the one before it ends, because it is written with the count of the bytes so far. */
