@@ -14,6 +14,8 @@ export const INVARIANTS = {
   everything_ends: 'every operation has ended, or is active or waiting with something that will move it',
   one_performer: 'an operation is performed once and has one result',
   fences_grow: 'fences only grow, and no write carries an old one',
+  executions_end: 'an execution runs only in a sandbox that is there, is counted, and has one end in history',
+  output_is_whole: 'the output of an execution has no gap and nothing twice',
 } as const
 
 export type Violation = { invariant: keyof typeof INVARIANTS; sandboxId: string; seen: string }
@@ -32,6 +34,8 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
       select * from sandman.sandboxes where ${inScope}
     ), operation as (
       select operations.* from sandman.operations join sandbox on sandbox.id = operations.sandbox_id
+    ), execution as (
+      select executions.* from sandman.executions join sandbox on sandbox.id = executions.sandbox_id
     ), told as (
       select events.*,
         lag(to_state) over story as state_before, lag(events.fence) over story as fence_before,
@@ -125,6 +129,35 @@ export async function findViolations(db: Db, scope: { fleet: string } | { sandbo
     where operation.fence > sandbox.fence
     union all
     select 'fences_grow', sandbox_id, format('%s operations have fence %s', count(*), fence)
-    from operation where fence is not null group by sandbox_id, fence having count(*) > 1`.execute(db)
+    from operation where fence is not null group by sandbox_id, fence having count(*) > 1
+
+    union all
+    select 'executions_end', sandbox.id, format('%s of its executions have not ended, and it counts %s', open, open_executions)
+    from sandbox, lateral (select count(*) as open from execution where execution.sandbox_id = sandbox.id
+      and execution.status in ('queued', 'running')) as counted
+    where open <> open_executions
+    union all
+    select 'executions_end', sandbox.id, format('%s runs, and its sandbox is %s', execution.id, state)
+    from execution join sandbox on sandbox.id = execution.sandbox_id
+    where execution.status = 'running' and state in ('provisioning', 'resuming', 'suspended', 'gone')
+    union all
+    select 'executions_end', execution.sandbox_id, format('%s is %s, and ends in history as %s', execution.id, execution.status, ends)
+    from execution, lateral (select array_agg(concat_ws(' ', events.detail ->> 'status', events.detail ->> 'reason')) as ends
+      from sandman.events where events.sandbox_id = execution.sandbox_id and events.execution_id = execution.id
+        and events.type = 'execution_ended') as told_of
+    where ends is distinct from case when ended_at is not null then array[concat_ws(' ', status, reason)] end
+      and (ends is not null or exists (select from sandman.events where events.sandbox_id = execution.sandbox_id
+        and events.execution_id = execution.id and events.type = 'execution_queued'))
+
+    union all
+    select 'output_is_whole', execution.sandbox_id, format('%s has a piece that begins with byte %s and not %s', execution.id, from_byte, expected)
+    from execution, lateral (select from_byte, lag(from_byte + length(bytes)) over (order by from_byte) as expected
+      from sandman.output where output.execution_id = execution.id) as piece
+    where from_byte <> expected
+    union all
+    select 'output_is_whole', execution.sandbox_id, format('%s counts %s bytes, and its last piece ends with %s', execution.id, output_bytes, reached)
+    from execution, lateral (select max(from_byte + length(bytes)) as reached
+      from sandman.output where output.execution_id = execution.id) as pieces
+    where reached is not null and reached <> output_bytes`.execute(db)
   return rows
 }

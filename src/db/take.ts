@@ -70,7 +70,8 @@ export async function take(
       return { attempt: undefined, because: operation.status === 'waiting' ? 'waiting' : 'ended' }
     if (backends && !backends.includes(sandbox.backend))
       return { attempt: undefined, because: 'not_mine', since: operation.started_at ?? operation.created_at }
-    if (operation.options.if_busy === 'wait' && sandbox.open_executions > 0) return { attempt: undefined, because: 'busy' }
+    if (operation.options.if_busy === 'wait' && sandbox.open_executions > 0)
+      return { attempt: undefined, because: 'busy' }
     // Its turn came between the two looks. It comes once, so this does not go on.
     return take(db, asked)
   }

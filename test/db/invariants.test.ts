@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { endExecution } from '../../src/db/executions.ts'
 import { findViolations, INVARIANTS } from '../../src/db/invariants.ts'
 import { stoppedClock } from '../support/clock.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
@@ -354,7 +355,78 @@ const BUGS: Bug[] = [
       await set('fence = 0', sandbox.id)
     },
   },
+  {
+    invariant: 'executions_end',
+    bug: 'an execution that its sandbox does not count',
+    async make() {
+      const { id } = await ledger.at('running')
+      await ledger.execute(id)
+      await set('open_executions = 0', id)
+    },
+  },
+  {
+    invariant: 'executions_end',
+    bug: 'an execution that runs in a sandbox which is suspended',
+    async make() {
+      const { id } = await ledger.at('suspended')
+      const execution = await ledger.execute(id)
+      await database.pool.query(`update sandman.executions set status = 'running' where id = $1`, [execution.id])
+    },
+  },
+  {
+    invariant: 'executions_end',
+    bug: 'an end that history does not tell of',
+    async make() {
+      const { id } = await ledger.at('running')
+      const execution = await ledger.execute(id)
+      await database.pool.query(
+        `update sandman.executions set status = 'failed', reason = 'error', ended_at = now() where id = $1`,
+        [execution.id],
+      )
+      await set('open_executions = 0', id)
+    },
+  },
+  {
+    invariant: 'executions_end',
+    bug: 'two ends of one execution',
+    async make() {
+      const { id } = await ledger.at('running')
+      const execution = await ledger.execute(id)
+      const end = { status: 'cancelled', reason: 'cancelled' } as const
+      await endExecution(database.db, { id: execution.id, end, clock: ledger.clock })
+      await database.pool.query(
+        `insert into sandman.events (sandbox_id, at, type, execution_id, detail)
+         select sandbox_id, at, type, execution_id, detail from sandman.events where type = 'execution_ended' and execution_id = $1`,
+        [execution.id],
+      )
+    },
+  },
+  {
+    invariant: 'output_is_whole',
+    bug: 'a gap in the output',
+    make: () => keepOutput([0, 10], [11, 10]),
+  },
+  {
+    invariant: 'output_is_whole',
+    bug: 'bytes that were kept twice',
+    make: () => keepOutput([0, 10], [5, 16]),
+  },
+  {
+    invariant: 'output_is_whole',
+    bug: 'bytes that are counted and not there',
+    make: () => keepOutput([0, 10]),
+  },
 ]
+
+/** Pieces of the output of an execution that counts 21 bytes. */
+async function keepOutput(...pieces: [from: number, length: number][]): Promise<void> {
+  const execution = await ledger.execute((await ledger.at('running')).id)
+  await database.pool.query(`update sandman.executions set output_bytes = 21 where id = $1`, [execution.id])
+  for (const [from, length] of pieces) {
+    const values = [execution.id, from, Buffer.alloc(length, 'x')]
+    await database.pool.query(`insert into sandman.output values ($1, $2, $3, now())`, values)
+  }
+}
 
 test.each(BUGS)('$invariant notices $bug', async ({ invariant, make }) => {
   expect(await findViolations(database.db, { fleet: ledger.fleet })).toEqual([])
