@@ -1,0 +1,266 @@
+import { expect, test } from 'vitest'
+import { describeExecutions, endOf, textOf, work } from './setup.ts'
+
+const LONG = { wait: '30s' }
+
+describeExecutions('an execution that is asked for', (world) => {
+  const startsAndSays = (text: string) => {
+    world().provider.starts = (agent) => {
+      agent.write(text)
+      agent.exit()
+    }
+  }
+
+  test('of a sandbox that sleeps wakes it first: one call', async () => {
+    startsAndSays('good morning')
+    const { id } = await world().suspended()
+    const { execution, sandbox } = await world().fleet.execute(id, { command: ['x'], ...LONG })
+    expect(execution).toMatchObject({ status: 'succeeded', wakeOperationId: expect.stringMatching(/^op_/) })
+    expect(sandbox).toMatchObject({ id, state: 'running' })
+    expect(await textOf(world(), execution.id)).toBe('good morning')
+  })
+
+  test('of a sandbox that sleeps is refused, if it is not to be woken', async () => {
+    const { id } = await world().suspended()
+    await expect(world().fleet.execute(id, { ifSuspended: 'refuse' })).rejects.toMatchObject({
+      code: 'execution_refused',
+      details: { errorType: 'sandbox_suspended' },
+    })
+    expect((await world().fleet.get(id)).state).toBe('suspended')
+    expect((await world().fleet.executions({ sandboxId: id })).items).toEqual([])
+  })
+
+  test('fifty at once of a sandbox that sleeps wake it once, and all of them run', async () => {
+    startsAndSays('x')
+    const { id, providerRef } = await world().suspended()
+    const before = world().provider.count('resume', providerRef as string)
+    const all = await Promise.all(
+      Array.from({ length: 50 }, () => world().fleet.execute(id, { command: ['x'], ...LONG })),
+    )
+    expect(all.map(({ execution }) => execution.status)).toEqual(all.map(() => 'succeeded'))
+    expect(world().provider.count('resume', providerRef as string)).toBe(before + 1)
+  })
+
+  test('while its sandbox is on its way to sleep wakes it when it is there', async () => {
+    startsAndSays('x')
+    const { fleet, provider } = world()
+    const { id } = await world().running()
+    const held = provider.holdAt('suspend')
+    const pausing = fleet.pause(id, LONG)
+    await held.entered(1)
+    const executing = fleet.execute(id, { command: ['x'], ...LONG })
+    const refusing = fleet.execute(id, { command: ['x'], ifSuspended: 'refuse', ...LONG })
+    await expect.poll(async () => (await fleet.executions({ sandboxId: id })).items.length).toBe(2)
+    held.open()
+    expect((await pausing).operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+    expect((await executing).execution.status).toBe('succeeded')
+    // Whether it found it asleep, or awake again for the other one: it never woke it.
+    expect((await refusing).execution.wakeOperationId).toBeNull()
+  })
+
+  test('while its sandbox is being made runs when it is', async () => {
+    startsAndSays('x')
+    const { fleet, provider } = world()
+    const held = provider.holdAt('create')
+    const { sandbox } = await fleet.spawn({ backend: 'test' })
+    await held.entered(1)
+    const executing = fleet.execute(sandbox.id, { command: ['x'], ...LONG })
+    held.open()
+    expect((await executing).execution.status).toBe('succeeded')
+  })
+
+  test('of a sandbox that cannot be woken fails with why, and the sandbox is where it was', async () => {
+    const { fleet, provider } = world()
+    const { id } = await world().suspended()
+    provider.always('resume', { kind: 'status', status: 503 })
+    const { execution, sandbox } = await fleet.execute(id, { command: ['x'], ...LONG })
+    expect(execution).toMatchObject({ status: 'failed', reason: 'error', startedAt: null })
+    expect(execution.message).toContain('sandbox_unreachable')
+    expect(sandbox).toMatchObject({ state: 'suspended', checkpoint: { status: 'ready' } })
+    expect((await fleet.operation(execution.wakeOperationId as string)).operation.status).toBe('failed')
+  })
+
+  test('of a sandbox that is gone is refused, and says how to run it all the same', async () => {
+    const { fleet } = world()
+    const { id } = await world().running()
+    await fleet.kill(id, LONG)
+    await expect(fleet.execute(id, { command: ['x'] })).rejects.toMatchObject({
+      code: 'execution_refused',
+      message: expect.stringContaining('respawn'),
+      details: { errorType: 'sandbox_gone' },
+    })
+  })
+})
+
+describeExecutions('with ifLost respawn, a message to a lost thread does not fail for ever:', (world) => {
+  const LOST = { command: ['x'], ifLost: 'respawn' as const, ...LONG }
+
+  test('one that is gone is replaced, and the execution runs there', async () => {
+    const { fleet, provider } = world()
+    provider.starts = (agent) => agent.exit()
+    const before = await world().running({ agentThreadId: 'thread' })
+    await fleet.kill(before.id, LONG)
+    const { execution, sandbox } = await fleet.execute(before.id, LOST)
+    expect(execution.status).toBe('succeeded')
+    expect(sandbox).toMatchObject({ id: before.id, state: 'running', agentThreadId: null })
+    expect(sandbox.providerRef).not.toBe(before.providerRef)
+  })
+
+  test('one that sleeps on nothing is replaced, and the execution runs there', async () => {
+    const { fleet, provider } = world()
+    provider.starts = (agent) => agent.exit()
+    const before = await world().suspended({ agentThreadId: 'thread' })
+    provider.checkpoints.clear()
+    const { execution, sandbox } = await fleet.execute(before.id, LOST)
+    expect(execution.status).toBe('succeeded')
+    expect(sandbox).toMatchObject({ state: 'running', agentThreadId: null })
+    const { operation } = await fleet.operation(execution.wakeOperationId as string)
+    expect(operation).toMatchObject({ status: 'succeeded', outcome: 'respawned' })
+  })
+
+  test('one that is said to run, and is not there any more, is replaced as well', async () => {
+    const { fleet, provider } = world()
+    provider.starts = (agent) => agent.exit()
+    const before = await world().running()
+    provider.instances.delete(before.providerRef as string)
+    const { execution, sandbox } = await fleet.execute(before.id, LOST)
+    expect(execution.status).toBe('succeeded')
+    expect(sandbox.providerRef).not.toBe(before.providerRef)
+  })
+
+  test('without it, the execution fails, and the sandbox is known to be gone', async () => {
+    const { fleet, provider } = world()
+    const before = await world().running()
+    provider.instances.delete(before.providerRef as string)
+    const { execution, sandbox } = await fleet.execute(before.id, { command: ['x'], ...LONG })
+    expect(execution).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+    expect(sandbox).toMatchObject({ state: 'gone', goneReason: 'expired' })
+  })
+
+  test('one that its provider has put to sleep by itself is woken', async () => {
+    const { fleet, provider } = world()
+    provider.starts = (agent) => agent.exit()
+    const { id, providerRef } = await world().running()
+    const instance = provider.instances.get(providerRef as string)
+    Object.assign(instance as object, { state: 'suspended', checkpointRef: 'by-itself' })
+    provider.checkpoints.set('by-itself', { ref: 'by-itself', of: providerRef as string, condition: 'ready' })
+    const { execution } = await fleet.execute(id, { command: ['x'], ...LONG })
+    expect(execution).toMatchObject({ status: 'succeeded', wakeOperationId: expect.any(String) })
+  })
+
+  test('a replacement that cannot be made is said, and not tried for ever', async () => {
+    const { fleet, provider } = world()
+    const { id } = await world().running()
+    await fleet.kill(id, LONG)
+    provider.always('create', { kind: 'error', type: 'quota_exceeded', message: 'no more of them' })
+    const { execution, sandbox } = await fleet.execute(id, LOST)
+    expect(execution).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+    expect(execution.message).toContain('no more of them')
+    expect(sandbox.state).toBe('gone')
+  })
+})
+
+describeExecutions('a sandbox that works', (world) => {
+  test('is not paused, and says so clearly', async () => {
+    const { fleet } = world()
+    const { sandbox, execution, agent } = await work(world())
+    const { operation } = await fleet.pause(sandbox.id, LONG)
+    expect(operation).toMatchObject({
+      status: 'refused',
+      error: { errorType: 'sandbox_busy', retryable: true, message: expect.stringContaining('if_busy') },
+    })
+    agent.write('still here')
+    agent.exit()
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded', outputBytes: 10 })
+    expect((await fleet.pause(sandbox.id, LONG)).operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+  })
+
+  test('is paused when its executions have ended, if the pause waits', async () => {
+    const { fleet, provider } = world()
+    const { sandbox, execution, agent } = await work(world())
+    const pausing = fleet.pause(sandbox.id, { ifBusy: 'wait', ...LONG })
+    await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('pausing')
+    agent.write('done')
+    expect(provider.count('suspend', sandbox.providerRef as string)).toBe(0)
+    agent.exit()
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded', outputBytes: 4 })
+    expect(await pausing).toMatchObject({ operation: { status: 'succeeded' }, sandbox: { state: 'suspended' } })
+  })
+
+  test.each(['kill', 'destroy', 'resume'] as const)('a pause that waits gives way to a %s', async (verb) => {
+    const { fleet } = world()
+    const { sandbox, execution, agent } = await work(world())
+    const pausing = fleet.pause(sandbox.id, { ifBusy: 'wait', ...LONG })
+    await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('pausing')
+    expect((await fleet[verb](sandbox.id, LONG)).operation.status).toBe('succeeded')
+    expect((await pausing).operation).toMatchObject({ status: 'failed', error: { errorType: 'sandbox_busy' } })
+    if (verb === 'resume') agent.exit()
+    expect((await endOf(world(), execution)).status).toBe(verb === 'resume' ? 'succeeded' : 'cancelled')
+  })
+
+  test('is paused at once, if the pause interrupts: the command is stopped first, and its execution cancelled', async () => {
+    const { fleet } = world()
+    const { sandbox, execution, agent } = await work(world())
+    agent.write('half')
+    const { operation, sandbox: after } = await fleet.pause(sandbox.id, { ifBusy: 'interrupt', ...LONG })
+    expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+    expect(after.state).toBe('suspended')
+    expect(agent.hasEnded).toBe(true)
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', exitCode: 143, outputBytes: 4 })
+  })
+
+  test('its own agent sleeps with it, and the execution that followed it has ended', async () => {
+    const { fleet, provider } = world()
+    const { id } = await world().running({ agent: { command: ['agent'] } })
+    const { execution } = await fleet.execute(id)
+    await expect.poll(async () => (await fleet.execution(execution.id)).execution.status).toBe('running')
+    expect((await fleet.pause(id, LONG)).operation.error?.errorType).toBe('sandbox_busy')
+    await fleet.pause(id, { ifBusy: 'interrupt', ...LONG })
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', reason: 'cancelled' })
+    expect(provider.agentOf(id).hasEnded).toBe(false)
+  })
+
+  test.each(['kill', 'destroy'] as const)('is ended by a %s, and what ran in it is cancelled', async (verb) => {
+    const { fleet } = world()
+    const { sandbox, execution, agent } = await work(world())
+    agent.write('x')
+    await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(1)
+    await fleet[verb](sandbox.id, LONG)
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', outputBytes: 1 })
+  })
+
+  test('and is lost takes its execution with it, and is known to be gone', async () => {
+    const { fleet, provider } = world()
+    const { sandbox, execution, agent } = await work(world())
+    provider.instances.delete(sandbox.providerRef as string)
+    agent.stir()
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+    await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('gone')
+  })
+
+  test('and is put to sleep by its provider takes its execution with it', async () => {
+    const { provider } = world()
+    const { sandbox, execution, agent } = await work(world())
+    const instance = provider.instances.get(sandbox.providerRef as string)
+    Object.assign(instance as object, { state: 'suspended', incarnation: 2, checkpointRef: 'by-itself' })
+    provider.checkpoints.set('by-itself', { ref: 'by-itself', of: sandbox.providerRef as string, condition: 'ready' })
+    agent.stir()
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+  })
+
+  test('and is restarted by its provider takes its execution with it', async () => {
+    const { provider } = world()
+    const { sandbox, execution, agent } = await work(world())
+    Object.assign(provider.instances.get(sandbox.providerRef as string) as object, { incarnation: 2 })
+    agent.stir()
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'agent_restarted' })
+  })
+
+  test('a snapshot of it is taken while it works', async () => {
+    const { fleet } = world()
+    const { sandbox, execution, agent } = await work(world())
+    expect((await fleet.snapshot(sandbox.id, LONG)).operation.status).toBe('succeeded')
+    agent.exit()
+    expect((await endOf(world(), execution)).status).toBe('succeeded')
+  })
+})
