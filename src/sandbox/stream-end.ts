@@ -105,7 +105,13 @@ export const STREAM_RULES: readonly Rule[] = [
     and: '',
     says: '`succeeded` on exit code 0, else failed: `oom_killed`, `signal` or `error`',
     applies: isDead,
-    decision: ({ agent }) => finish(endOf(agent as Extract<AgentSeen, { is: 'terminated' }>)),
+    decision: ({ agent, drained }) => {
+      const end = endOf(agent as Terminated)
+      const message = [end.message, ...(drained ? [] : ['The end of its output could not be read.'])]
+        .filter(Boolean)
+        .join(' ')
+      return finish(message === '' ? end : { ...end, message })
+    },
   },
   {
     agent: 'not found',

@@ -163,6 +163,9 @@ export class FakeProvider {
   /** How a stream breaks that was attached from this byte on. */
   breaksStreams = HONEST.breaksStreams
 
+  /** Bytes of output that were handed to sockets. */
+  streamed = 0
+
   readonly #server: Server
   readonly #once = new Map<Method, Fault[]>()
   readonly #always = new Map<Method, Fault>()
@@ -354,6 +357,7 @@ export class FakeProvider {
     for (let at = from; !response.destroyed; ) {
       const piece = agent.bytes.subarray(at, Math.min(at + STREAM_PIECE, most))
       at += piece.length
+      this.streamed += piece.length
       if (piece.length > 0 && !response.write(piece)) await Promise.race([once(response, 'drain'), closed])
       if (fault && at === most) {
         if (fault.how === 'hang') return

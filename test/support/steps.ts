@@ -37,6 +37,7 @@ export function stopAt(places: Record<string, DyingPlace>, reached: (operationId
         const member = Reflect.get(target, name) as unknown
         if (typeof member === 'object' && member !== null) return stopping(member)
         if (typeof member !== 'function') return member
+        if (name === 'attach') return member.bind(target) // a stream has no answer to wait for
         return async (...args: unknown[]) => {
           const operationId = asking ?? ''
           const place = places[operationId]

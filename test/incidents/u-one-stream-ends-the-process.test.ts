@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest'
+import { BRIEF, endOf, textOf, work } from '../executions/setup.ts'
+import { forkWorker } from '../support/crash.ts'
+import { describeIncident } from '../support/incident.ts'
+
+describeIncident(
+  'U: a client that follows an output ended the whole process when its socket was reset',
+  (world) => {
+    test('one stream that is reset, refused, garbled or silent stays its own business', async () => {
+      const { provider } = world()
+      const { child } = await forkWorker(world(), { patience: { ...BRIEF, breaksMax: 30, quietMs: 300, staleMs: 600 } })
+      let hasDied = false
+      child.once('exit', () => {
+        hasDied = true
+      })
+      const sandbox = await world().running()
+      const others = await Promise.all(Array.from({ length: 5 }, () => work(world(), { sandbox })))
+      const faults = [
+        { kind: 'cut', performed: false },
+        { kind: 'plain 404' },
+        { kind: 'status', status: 500 },
+        { kind: 'hang', performed: false },
+        { kind: 'error', type: 'sandbox_unreachable', message: 'no' },
+      ] as const
+      provider.next('attach', ...faults)
+      let nth = 0
+      const hows = ['reset', 'hang', 'end', 'reset'] as const
+      provider.breaksStreams = () => {
+        const how = hows[nth++]
+        return how && { afterBytes: 2, how }
+      }
+      const bad = await work(world())
+      for (const { agent } of [bad, ...others]) agent.write('0123456789')
+      for (const { agent } of [bad, ...others]) agent.exit()
+      for (const { execution } of [...others, bad]) {
+        expect((await endOf(world(), execution)).status).toBe('succeeded')
+        expect(await textOf(world(), execution.id)).toBe('0123456789')
+      }
+      expect(hasDied).toBe(false)
+    })
+  },
+  { worker: false },
+)
