@@ -47,15 +47,17 @@ export async function lookAtAgent(
 
 async function statusOf(instance: Instance, key: AgentKey): Promise<AgentStatus | 'unknown'> {
   const { folder, labels } = instance
+  const isRunning = (started: AgentStarted | undefined) =>
+    started?.process !== undefined && labels.boot === boot && isStillThere(started.process)
+  const boot = await bootId()
+  if (await isRunning(await startedAs(instance, key))) return { is: 'running' }
   if (!(key === undefined ? labels.spec.agent : await hasAgent(folder, key))) return { is: 'none' }
   const supervisor = await findSupervisor(instance)
   const started = await startedAs(instance, key)
-  const isOfThisBoot = labels.boot === (await bootId())
-  const isRunning = started?.process !== undefined && isOfThisBoot && (await isStillThere(started.process))
+  if (await isRunning(started)) return { is: 'running' }
   // Looked for last: it is written after the agent has ended, and never goes away.
   const end = await readJson<AgentEnd>(agentEndFile(folder, key))
   if (end) return { is: 'terminated', exitCode: end.exitCode, signal: end.signal, oomKilled: end.oomKilled }
-  if (isRunning) return { is: 'running' }
   // The supervisor will tell within moments how it ended. If that is gone as well, nobody ever will.
   if (supervisor || (!started && key === undefined)) return 'unknown'
   if (!started && (await findMembers(instance)).some(({ part }) => part === partOf(key))) return { is: 'running' }

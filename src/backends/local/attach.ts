@@ -4,11 +4,11 @@ import { agentFolder, outputFile } from './agent-files.ts'
 import { lookAtAgent } from './agent-status.ts'
 import { type Change, FolderWatch } from './folder-watch.ts'
 import type { Home } from './home.ts'
-import { requireInstance } from './instance.ts'
+import { type Instance, requireInstance } from './instance.ts'
 
 const PIECE_BYTES_MAX = 64 * 1024
 /** Nobody tells that a supervisor has died, or that the sandbox sleeps. A thousand that look this often cost next to nothing. */
-const LOOK_MS = 5_000
+const LOOK_MS = 10_000
 const CURSOR = /^\d{1,15}$/
 
 /**
@@ -16,8 +16,9 @@ const CURSOR = /^\d{1,15}$/
  * earlier.
  */
 export async function* attach(home: Home, agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
-  const { folder } = await requireInstance(home, agent.ref)
-  let standing = await standingOf(home, agent)
+  const instance = await requireInstance(home, agent.ref)
+  const { folder } = instance
+  let standing = await standingOf(instance, agent)
   if (standing === 'not meant') return
   let at = positionOf(cursor)
   let lookedAt = Date.now()
@@ -37,7 +38,10 @@ export async function* attach(home: Home, agent: Agent, cursor: string | undefin
       else change = await folderWatch.next(call)
       // Never once it is silent: then it was looked at before the last read, and the rest is only to be read.
       if (standing === 'silent' || (change === 'content' && Date.now() - lookedAt < LOOK_MS)) continue
-      standing = await standingOf(home, agent)
+      standing = await standingOf(instance, agent).catch(async (error) => {
+        await requireInstance(home, agent.ref) // that it has been ended says more than what is missing of it
+        throw error
+      })
       if (standing === 'not meant') return
       lookedAt = Date.now()
     }
@@ -48,8 +52,8 @@ export async function* attach(home: Home, agent: Agent, cursor: string | undefin
 }
 
 /** Silent is what will print no more, or not for now. */
-async function standingOf(home: Home, agent: Agent): Promise<'speaking' | 'silent' | 'not meant'> {
-  const status = await lookAtAgent(await requireInstance(home, agent.ref), agent)
+async function standingOf(instance: Instance, agent: Agent): Promise<'speaking' | 'silent' | 'not meant'> {
+  const status = await lookAtAgent(instance, agent)
   if (status === 'unknown' || status.is === 'running') return 'speaking'
   return status.is === 'terminated' || status.is === 'asleep' ? 'silent' : 'not meant'
 }

@@ -43,6 +43,15 @@ export async function wait(ms: number, { signal }: Call): Promise<void> {
   signal.throwIfAborted()
 }
 
+/** Waits for something, or fails with the reason for which the call was given up. */
+export async function unlessGivenUp<T>(something: Promise<T>, { signal }: Call): Promise<T> {
+  signal.throwIfAborted()
+  const { promise: isGivenUp, reject } = Promise.withResolvers<never>()
+  const giveUp = () => reject(signal.reason)
+  signal.addEventListener('abort', giveUp)
+  return Promise.race([something, isGivenUp]).finally(() => signal.removeEventListener('abort', giveUp))
+}
+
 /** Looks again and again until it is so; false when it is not within this time. */
 export async function within(ms: number, call: Call, isSo: () => Promise<boolean>): Promise<boolean> {
   const until = Date.now() + ms

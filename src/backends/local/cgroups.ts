@@ -4,6 +4,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { BackendError, type Call } from '../backend.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
+import { forEach } from './each.ts'
 import { isMissing } from './files.ts'
 
 /** The parts that every sandbox has. */
@@ -90,9 +91,9 @@ export async function removeLeaf(cgroups: Cgroups, part: Part): Promise<boolean>
 
 export async function membersIn(base: string): Promise<Map<number, Part>> {
   const members = new Map<number, Part>()
-  for (const part of await leavesOf(base)) {
+  await forEach(await leavesOf(base), async (part) => {
     for (const line of (await read(base, `${part}/cgroup.procs`)).split('\n')) if (line) members.set(Number(line), part)
-  }
+  })
   return members
 }
 

@@ -86,10 +86,13 @@ export async function findSupervisor({ supervisorLock, labels }: Instance): Prom
   return holder && (await isStillThere(holder)) ? holder : undefined
 }
 
+let knownBootId: string | undefined
+
 /** Differs after every start of the machine, where the system tells: a pid and its birth may come again. */
 export async function bootId(): Promise<string> {
   try {
-    return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
+    knownBootId ??= (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
+    return knownBootId
   } catch (error) {
     if (isMissing(error)) return ''
     throw error // to whom it is not told just now, everything would seem to be of another one

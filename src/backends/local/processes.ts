@@ -37,14 +37,17 @@ export async function findMembers(instance: Instance): Promise<Member[]> {
   )
   const seen = (await listProcesses()).filter(({ state }) => !'ZX'.includes(state))
   const parts = new Map<number, Part>()
+  const cgroupOf = (pid: number) => inFreezer?.get(pid) ?? inMemory?.get(pid)
   await forEach(seen, async ({ pid }) => {
-    const part = await markedPart(pid, mark)
+    // What is there may also be an agent for which no cgroup could be made.
+    const isCertain = cgroupOf(pid) !== undefined && cgroupOf(pid) !== 'command'
+    const part = isCertain ? cgroupOf(pid) : await markedPart(pid, mark)
     if (part) parts.set(pid, part)
   })
   const unmarked = seen.filter(({ pid }) => !parts.has(pid))
   const startedAs = await findStarted(instance, unmarked, supervisor)
   for (const { pid } of unmarked) {
-    const part = startedAs.get(pid) ?? inFreezer?.get(pid) ?? inMemory?.get(pid)
+    const part = startedAs.get(pid) ?? cgroupOf(pid)
     if (part) parts.set(pid, part)
   }
   addDescendants(seen, parts, supervisor)
