@@ -22,6 +22,10 @@ export const OWN: Agent = { ref: REF, incarnation: FIRST_LIFE, key: undefined }
 export const COUNTING = ['sh', '-c', 'echo $$; i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done']
 export const IDLING = ['sleep', '1000']
 
+/** As they are named by whoever runs executions. */
+export const KEY = `exe_${'e'.repeat(26)}`
+export const OTHER_KEY = `exe_${'f'.repeat(26)}`
+
 export const sh = (script: string) => ['sh', '-c', script]
 
 /** Everything that works must work with and without cgroups. Where nobody may use them, both are the same. */
@@ -36,6 +40,7 @@ export type Bench = {
   instance(ref?: string): Promise<Instance>
   create(agent?: readonly string[], more?: Partial<Wanted>): Promise<Target & { incarnation: string }>
   running(ref: string): Promise<Target & { incarnation: string }>
+  start(command: readonly string[], key?: string): Promise<Agent>
   /** What an agent has printed so far: the one that the first sandbox was made with, unless a key names another. */
   output(key?: string): Promise<string>
 }
@@ -59,6 +64,11 @@ export async function setup({ cgroups = true, homeId = HOME_ID } = {}): Promise<
     folder,
     backend,
     running,
+    start: async (command, key = KEY) => {
+      const target = await running(REF)
+      await backend.startAgent(target, { key, command }, CALL)
+      return { ...target, key }
+    },
     instance: async (ref = REF) =>
       (await readInstance(ref, path.join(folder, 'test', 'instances', ref))) ?? expect.unreachable(),
     create: async (agent, more) => {
