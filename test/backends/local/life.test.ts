@@ -4,6 +4,7 @@ import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { outputFile } from '../../../src/backends/local/agent-files.ts'
 import { openLocalBackend } from '../../../src/backends/local/backend.ts'
+import { makeHome, withLock } from '../../../src/backends/local/home.ts'
 import { findSupervisor, type Instance, readStarted } from '../../../src/backends/local/instance.ts'
 import { findMembers } from '../../../src/backends/local/processes.ts'
 import { isAlive } from '../../../src/process-identity.ts'
@@ -354,15 +355,25 @@ test('a call that was given up waits for nothing', async () => {
   const target = await create()
   const lock = JSON.stringify({ pid: process.pid, born: (await readFile('/proc/self/stat', 'utf8')).split(' ')[21] })
   await writeFile(path.join(folder, 'test', 'locks', REF), lock)
-  const giving = [new AbortController(), new AbortController()]
-  // The second waits for the first, and the third for both, whatever the first two do.
-  const ending = giving.map(({ signal }) => backend.end(target, { signal }))
-  const third = backend.run(target, 'echo $?', CALL)
-  giving[1]?.abort(new Error('enough'))
-  await expect(ending[1]).rejects.toThrow('enough')
-  giving[0]?.abort(new Error('enough, too'))
-  await expect(ending[0]).rejects.toThrow('enough, too')
+  const giving = new AbortController()
+  const ending = backend.end(target, { signal: giving.signal })
+  giving.abort(new Error('enough'))
+  await expect(ending).rejects.toThrow('enough')
   expect((await backend.look(REF, CALL)).is).toBe('running')
   await rm(path.join(folder, 'test', 'locks', REF))
-  expect((await third).exitCode).toBe(0)
+})
+
+test('those who wait for the same sandbox take turns, and who gives up keeps nobody waiting', async () => {
+  const home = await makeHome((await setup()).folder, 'test')
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+  const giving = new AbortController()
+  const done: string[] = []
+  const first = withLock(home, REF, CALL, () => gate.then(() => void done.push('first')))
+  const second = withLock(home, REF, giving, async () => void done.push('second'))
+  const third = withLock(home, REF, CALL, async () => void done.push('third'))
+  giving.abort(new Error('enough'))
+  await expect(second).rejects.toThrow('enough')
+  open()
+  await Promise.all([first, third])
+  expect(done).toEqual(['first', 'third'])
 })

@@ -22,7 +22,7 @@ if (process.getuid?.() === 0)
     const instance = await findInstance({ id: ref.split('.')[0], instances: process.cwd() + '/test/instances' }, ref)
     const sightings = [await backend.look(ref, call)]
     await backend.run({ ref, incarnation: '${FIRST_LIFE}' }, 'mkdir locked && echo x > locked/in && chmod 500 locked', call)
-    const say = ['sh', '-c', 'trap "echo bye; exit 4" TERM; echo hi; while :; do sleep 0.01; done']
+    const say = ['sh', '-c', 'trap "echo bye; exit 4" TERM; mkfifo pipe; exec 3<>pipe; echo hi; read x <&3']
     await backend.startAgent({ ref, incarnation: '${FIRST_LIFE}' }, { key: 'exe_1', command: say }, call)
     await backend.pausing.suspend({ ref, incarnation: '${FIRST_LIFE}' }, { key: 'op_pause' }, call)
     sightings.push(await backend.look(ref, call))
