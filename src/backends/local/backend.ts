@@ -1,14 +1,17 @@
-import { open, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type AgentStatus, type Backend, BackendError, type Call, type Found, type Owner } from '../backend.ts'
-import { answer, within } from './calls.ts'
+import type { Backend, Call, Found, Owner } from '../backend.ts'
+import { askForAgent } from './agent-status.ts'
+import { startAgent, stopAgent } from './agents.ts'
+import { attach } from './attach.ts'
+import { answer, answerInPieces } from './calls.ts'
 import { discardCheckpoint, hasCheckpoint, verifyCheckpoint, writeCheckpoint } from './checkpoints.ts'
 import { endLingering, runCommand } from './commands.ts'
 import { createInstance } from './create.ts'
 import { endInstance } from './end.ts'
-import { exists, isMissing, writeJson } from './files.ts'
+import { exists, writeJson } from './files.ts'
 import { checkpointRefOf, type Home, makeHome, refOf, withLock } from './home.ts'
-import { agentStatusOf, findInstance, requireInstance } from './instance.ts'
+import { findInstance, requireInstance } from './instance.ts'
 import { lookAt } from './look.ts'
 import { resume, suspend } from './pausing.ts'
 import { requireRunning } from './targets.ts'
@@ -20,9 +23,6 @@ export type LocalOptions = {
   /** Without them, processes are stopped by signal, memory is not limited, and its lack not told. Defaults to true. */
   cgroups?: boolean
 }
-
-/** How long the supervisor may take to write down the end of an agent that is gone. */
-const END_KNOWN_MS_MAX = 5_000
 
 /**
  * Real sandboxes on this machine, made of real processes. They isolate nothing: what runs in them may do what the worker may.
@@ -63,12 +63,16 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
     end: (target, call) => changing('end a sandbox', target.ref, call, (at) => endInstance(at, target)),
 
     run: (target, command, call) => looking('run a command', call, (at) => runCommand(at, target, command, call)),
-    endLingering: (target, call) => looking('end processes', call, (at) => endLingering(at, target)),
+    endLingering: (target, call) => looking('end processes', call, (at) => endLingering(at, target, call)),
     previewUrl: async (_ref, port) => `http://127.0.0.1:${port}`,
 
-    agentStatus: (ref, call) => looking('look at an agent', call, (at) => askForAgent(at, ref, call)),
-    readOutput: (ref, from, bytesMax, call) =>
-      looking('read the output of an agent', call, (at) => readOutput(at, ref, from, bytesMax)),
+    startAgent: (target, asked, call) => looking('start an agent', call, (at) => startAgent(at, target, asked, call)),
+    stopAgent: (agent, call) => looking('stop an agent', call, (at) => stopAgent(at, agent, call)),
+    agentStatus: (agent, call) => looking('look at an agent', call, (at) => askForAgent(at, agent, call)),
+    attach: (agent, cursor, call) =>
+      answerInPieces('read the output of an agent', call, async function* () {
+        yield* attach(await home(), agent, cursor, call)
+      }),
 
     pausing: {
       ...checkpoints,
@@ -113,30 +117,4 @@ async function findOwned(home: Home, sandboxId: string): Promise<Found[]> {
 async function label(home: Home, ref: string, { sandboxId, life }: Owner): Promise<void> {
   const { folder, labels } = await requireInstance(home, ref)
   await writeJson(path.join(folder, 'instance.json'), { ...labels, sandboxId, life })
-}
-
-async function askForAgent(home: Home, ref: string, call: Call): Promise<AgentStatus> {
-  const instance = await requireInstance(home, ref)
-  let status: AgentStatus | 'unknown' = 'unknown'
-  await within(END_KNOWN_MS_MAX, call, async () => {
-    status = await agentStatusOf(instance)
-    return status !== 'unknown'
-  })
-  if (status !== 'unknown') return status
-  throw new BackendError('sandbox_unreachable', `${ref} does not say how its agent is`)
-}
-
-async function readOutput(home: Home, ref: string, from: number, bytesMax: number): Promise<Uint8Array> {
-  const { agentLog } = await requireInstance(home, ref)
-  const log = await open(agentLog, 'r').catch((error) => {
-    if (isMissing(error)) return undefined // it has not been started yet
-    throw error
-  })
-  if (!log) return new Uint8Array()
-  try {
-    const { buffer, bytesRead } = await log.read(Buffer.alloc(bytesMax), 0, bytesMax, from)
-    return buffer.subarray(0, bytesRead)
-  } finally {
-    await log.close()
-  }
 }

@@ -1,14 +1,20 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { BackendError, type Call } from '../backend.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
+import { forEach } from './each.ts'
 import { isMissing } from './files.ts'
 
-/** The parts of a sandbox. Each has a cgroup of its own, so that the system counts their ends apart. */
+/** The parts that every sandbox has. */
 export const PARTS = ['agent', 'sidecar', 'command'] as const
-export type Part = (typeof PARTS)[number]
+
+/**
+ * One of these, or an agent that was started by key, which is called by that. Each has a cgroup of its own, so that the system
+ * counts their ends apart.
+ */
+export type Part = string
 
 /**
  * Where the system lets us: the folder in which it limits memory and counts who was killed for it, and the one in which it
@@ -64,18 +70,45 @@ export function entriesOf(cgroups: Cgroups, part: Part): string[] {
   return basesOf(cgroups).map((base) => path.join(base, part, 'cgroup.procs'))
 }
 
+/** Makes one more of them, for an agent that is started by key. False where there is none to be had. */
+export async function makeLeaf(cgroups: Cgroups, part: Part): Promise<boolean> {
+  const bases = basesOf(cgroups)
+  try {
+    for (const base of bases) await mkdir(path.join(base, part), { recursive: true })
+    return bases.length > 0
+  } catch {
+    await removeLeaf(cgroups, part)
+    return false
+  }
+}
+
+/** False while there is something in it. */
+export async function removeLeaf(cgroups: Cgroups, part: Part): Promise<boolean> {
+  const removing = basesOf(cgroups).map((base) => rmdir(path.join(base, part)))
+  const results = await Promise.allSettled(removing)
+  return results.every((result) => result.status === 'fulfilled' || isMissing(result.reason))
+}
+
 export async function membersIn(base: string): Promise<Map<number, Part>> {
   const members = new Map<number, Part>()
-  for (const part of PARTS) {
+  await forEach(await leavesOf(base), async (part) => {
     for (const line of (await read(base, `${part}/cgroup.procs`)).split('\n')) if (line) members.set(Number(line), part)
-  }
+  })
   return members
 }
 
-/** How many of the agent's processes the system has killed for want of memory; undefined where it does not count them. */
-export async function countOomKills({ memory }: Cgroups): Promise<number | undefined> {
+async function leavesOf(base: string): Promise<Part[]> {
+  const entries = await readdir(base, { withFileTypes: true }).catch((error) => {
+    if (isGone(error)) return []
+    throw error
+  })
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
+}
+
+/** How many of a part's processes the system has killed for want of memory; undefined where it does not count them. */
+export async function countOomKills({ memory }: Cgroups, part: Part): Promise<number | undefined> {
   if (!memory) return undefined
-  const files = ['agent/memory.events', 'agent/memory.oom_control']
+  const files = [`${part}/memory.events`, `${part}/memory.oom_control`]
   const [counted] = (await Promise.all(files.map((file) => read(memory, file)))).filter((text) => text !== '')
   const count = counted?.match(/^oom_kill (\d+)$/m)?.[1]
   return count === undefined ? undefined : Number(count)
@@ -106,7 +139,7 @@ export async function removeCgroups(cgroups: Cgroups): Promise<void> {
 }
 
 async function removeBase(base: string): Promise<void> {
-  for (const folder of [...PARTS.map((part) => path.join(base, part)), base]) {
+  for (const folder of [...(await leavesOf(base)).map((part) => path.join(base, part)), base]) {
     let refusal: unknown
     // A process that has been killed is in its cgroup for a moment longer.
     const isDone = await within(REMOVE_MS_MAX, UNSTOPPABLE, async () => {

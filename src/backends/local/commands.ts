@@ -4,6 +4,7 @@ import { type FileHandle, open, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import type { Call, Target } from '../backend.ts'
+import { settleAgents } from './agents.ts'
 import { type Home, withLock } from './home.ts'
 import { requireInstance } from './instance.ts'
 import { EXIT_CODE_REFUSED, launch } from './launch.ts'
@@ -58,10 +59,11 @@ async function exitOf(child: ChildProcess, { signal }: Call): Promise<number> {
   return promise.finally(() => signal.removeEventListener('abort', giveUp))
 }
 
-export async function endLingering(home: Home, target: Target): Promise<void> {
+export async function endLingering(home: Home, target: Target, call: Call): Promise<void> {
   const instance = await requireInstance(home, target.ref)
   await requireRunning(instance, target)
-  await endMembers(instance, ({ part }) => part === 'command')
+  await settleAgents(instance, call)
+  await endMembers(instance, ({ part }) => part !== 'agent' && part !== 'sidecar')
 }
 
 async function readTail(output: FileHandle): Promise<string> {

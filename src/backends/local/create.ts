@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { BackendError, type Call, type Wanted } from '../backend.ts'
+import { agentFolder, makeAgentFolder } from './agent-files.ts'
 import { makeCgroups } from './cgroups.ts'
 import { restoreWorkspace } from './checkpoints.ts'
 import { removeTree, syncFolder, writeJson } from './files.ts'
@@ -35,6 +36,7 @@ async function makeFolder(home: Home, ref: string, wanted: Wanted, options: { cg
   try {
     const workspace = path.join(draft, 'workspace')
     await mkdir(workspace, { recursive: true, mode: 0o700 })
+    await makeAgentFolder(agentFolder(draft, undefined))
     if (checkpointRef !== undefined) await restoreWorkspace(home, checkpointRef, workspace, call)
     const labels: Labels = {
       fleet: home.fleet,

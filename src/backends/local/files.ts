@@ -72,10 +72,15 @@ export async function removeTree(folder: string): Promise<void> {
   }
 }
 
+/** The removal that was refused may still be at work on the rest of it. */
 async function openUp(folder: Buffer): Promise<void> {
-  await chmod(folder, 0o700)
-  for (const entry of await readdir(folder, { withFileTypes: true, encoding: 'buffer' })) {
-    if (entry.isDirectory()) await openUp(joinBytes(folder, entry.name))
+  try {
+    await chmod(folder, 0o700)
+    for (const entry of await readdir(folder, { withFileTypes: true, encoding: 'buffer' })) {
+      if (entry.isDirectory()) await openUp(joinBytes(folder, entry.name))
+    }
+  } catch (error) {
+    if (!isMissing(error)) throw error
   }
 }
 

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createWhole, lockFile } from '../../file-lock.ts'
 import { BackendError, type Call, type Owner } from '../backend.ts'
-import { wait } from './calls.ts'
+import { unlessGivenUp, wait } from './calls.ts'
 
 /** Where everything of one fleet is. What is not below it cannot be reached, so no other fleet's can. */
 export type Home = {
@@ -79,17 +79,38 @@ export function mustBeName(text: string): string {
 /** One at a time changes an instance, in this process and in others. A killed worker's lock is taken over. */
 export async function withLock<T>(home: Home, ref: string, call: Call, work: () => Promise<T>): Promise<T> {
   if (!isOurs(home, ref)) return work() // which will find nothing of that name
-  for (;;) {
-    const lock = await lockFile(path.join(home.locks, ref))
-    if (typeof lock === 'number') {
-      await wait(LOCK_POLL_MS, call)
-      continue
+  const file = path.join(home.locks, ref)
+  return inTurn(file, call, async () => {
+    for (;;) {
+      const lock = await lockFile(file)
+      if (typeof lock === 'number') {
+        await wait(LOCK_POLL_MS, call)
+        continue
+      }
+      try {
+        return await work()
+      } finally {
+        await lock.release()
+      }
     }
-    try {
-      return await work()
-    } finally {
-      await lock.release()
-    }
+  })
+}
+
+/** Who came last for which lock. */
+const turns = new Map<string, Promise<void>>()
+
+/** One after the other within this process: hundreds that try for the same lock would keep each other from their work. */
+async function inTurn<T>(file: string, call: Call, work: () => Promise<T>): Promise<T> {
+  const before = turns.get(file)
+  const { promise: isOver, resolve: end } = Promise.withResolvers<void>()
+  const turn = before ? before.then(() => isOver) : isOver
+  turns.set(file, turn)
+  try {
+    if (before) await unlessGivenUp(before, call)
+    return await work()
+  } finally {
+    end()
+    if (turns.get(file) === turn) turns.delete(file)
   }
 }
 

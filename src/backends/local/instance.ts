@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { readHolder } from '../../file-lock.ts'
 import { isStillThere, type ProcessIdentity } from '../../process-identity.ts'
-import { type AgentStatus, BackendError, type Owner } from '../backend.ts'
+import { BackendError, type Owner } from '../backend.ts'
 import type { Spec } from '../spec.ts'
 import type { Cgroups } from './cgroups.ts'
 import { exists, isMissing, readJson } from './files.ts'
@@ -20,11 +20,8 @@ export type Labels = Owner & {
   boot: string
 }
 
-/** What the supervisor has started. Written once by it, and there from the moment at which the instance is ready. */
+/** What it was made with, as the supervisor has started it. Written once by it, and there from when the instance is ready. */
 export type Started = { agent: ProcessIdentity | undefined; sidecar: ProcessIdentity | undefined }
-
-/** Written by the supervisor. */
-export type AgentEnd = { exitCode: number | null; signal: string | null; oomKilled?: boolean }
 
 /** Written by whoever holds the instance's lock. */
 export type Life =
@@ -37,7 +34,6 @@ export type Instance = {
   ref: string
   folder: string
   workspace: string
-  agentLog: string
   supervisorLock: string
   labels: Labels
 }
@@ -65,7 +61,6 @@ export async function readInstance(ref: string, folder: string): Promise<Instanc
     ref,
     folder,
     workspace: path.join(folder, 'workspace'),
-    agentLog: path.join(folder, 'agent.log'),
     supervisorLock: path.join(folder, 'supervisor.lock'),
     labels,
   }
@@ -79,7 +74,6 @@ export async function readLife({ folder, ref }: Instance): Promise<Life> {
 
 export const lifeFile = (folder: string) => path.join(folder, 'life.json')
 export const startedFile = (folder: string) => path.join(folder, 'started.json')
-export const agentEndFile = (folder: string) => path.join(folder, 'agent-end.json')
 
 export async function readStarted({ folder }: Instance): Promise<Started | undefined> {
   return readJson<Started>(startedFile(folder))
@@ -92,26 +86,13 @@ export async function findSupervisor({ supervisorLock, labels }: Instance): Prom
   return holder && (await isStillThere(holder)) ? holder : undefined
 }
 
-export async function agentStatusOf(instance: Instance): Promise<AgentStatus | 'unknown'> {
-  if (!instance.labels.spec.agent) return { is: 'none' }
-  const ended = async () => readJson<AgentEnd>(agentEndFile(instance.folder))
-  const supervisor = await findSupervisor(instance)
-  const started = await readStarted(instance)
-  const isOfThisBoot = instance.labels.boot === (await bootId())
-  const isRunning = started?.agent !== undefined && isOfThisBoot && (await isStillThere(started.agent))
-  // Looked for last: it is written after the agent has ended, and never goes away.
-  const end = await ended()
-  if (end) return { is: 'terminated', exitCode: end.exitCode, signal: end.signal, oomKilled: end.oomKilled }
-  if (isRunning) return { is: 'running' }
-  // The supervisor will tell within moments how it ended. If that is gone as well, nobody ever will.
-  if (supervisor || !started) return 'unknown'
-  return { is: 'terminated', exitCode: null, signal: null, oomKilled: undefined }
-}
+let knownBootId: string | undefined
 
 /** Differs after every start of the machine, where the system tells: a pid and its birth may come again. */
 export async function bootId(): Promise<string> {
   try {
-    return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
+    knownBootId ??= (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim()
+    return knownBootId
   } catch (error) {
     if (isMissing(error)) return ''
     throw error // to whom it is not told just now, everything would seem to be of another one

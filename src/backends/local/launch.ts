@@ -28,6 +28,8 @@ export const CLEAN_ENVIRONMENT = { PATH, LANG: 'C.UTF-8' }
 
 export type Launch = {
   part: Part
+  /** The part whose cgroup it is put into: its own, unless it has none. */
+  leaf?: Part
   command: readonly string[]
   env: Record<string, string> | undefined
   /** Where its output goes: a file, so that it depends on nobody who reads it. */
@@ -51,8 +53,8 @@ export function launch(instance: Instance, asked: Launch): ChildProcess | undefi
   }
 }
 
-function spawnPart({ labels, workspace }: Instance, { part, command, env, output }: Launch): ChildProcess {
-  const entries = entriesOf(labels.cgroups, part)
+function spawnPart({ labels, workspace }: Instance, { part, leaf = part, command, env, output }: Launch): ChildProcess {
+  const entries = entriesOf(labels.cgroups, leaf)
   return spawn('/bin/sh', ['-c', ENTER, 'sh', String(entries.length), ...entries, ...command], {
     cwd: workspace,
     env: {

@@ -1,4 +1,5 @@
 import { BackendError, type Call, type Target, type Waking } from '../backend.ts'
+import { settleAgents } from './agents.ts'
 import { discardCheckpoint, requireCheckpoint, writeCheckpoint } from './checkpoints.ts'
 import { writeJson } from './files.ts'
 import { freeze, thaw } from './freeze.ts'
@@ -35,6 +36,7 @@ export async function suspend(
   const life = await readLife(instance)
   if (life.is === 'asleep') return { checkpointRef: life.checkpointRef }
   const incarnation = await requireRunning(instance, target)
+  await settleAgents(instance, call)
   try {
     await setLife(instance, { is: 'awake', incarnation, held: key })
     await freeze(instance, call)

@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { emptyIfGone, isStillThere, type ProcessIdentity } from '../../process-identity.ts'
 import { BackendError } from '../backend.ts'
+import { listKeys, readAgentStarted } from './agent-files.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
 import { membersIn, type Part, thawCgroup } from './cgroups.ts'
 import { forEach } from './each.ts'
@@ -36,12 +37,19 @@ export async function findMembers(instance: Instance): Promise<Member[]> {
   )
   const seen = (await listProcesses()).filter(({ state }) => !'ZX'.includes(state))
   const parts = new Map<number, Part>()
-  const startedAs = await findStarted(instance, supervisor)
-  await forEach(seen, async (one) => {
-    const part =
-      (await markedPart(one.pid, mark)) ?? inFreezer?.get(one.pid) ?? inMemory?.get(one.pid) ?? startedAs(one)
-    if (part) parts.set(one.pid, part)
+  const cgroupOf = (pid: number) => inFreezer?.get(pid) ?? inMemory?.get(pid)
+  await forEach(seen, async ({ pid }) => {
+    // What is there may also be an agent for which no cgroup could be made.
+    const isCertain = cgroupOf(pid) !== undefined && cgroupOf(pid) !== 'command'
+    const part = isCertain ? cgroupOf(pid) : await markedPart(pid, mark)
+    if (part) parts.set(pid, part)
   })
+  const unmarked = seen.filter(({ pid }) => !parts.has(pid))
+  const startedAs = await findStarted(instance, unmarked, supervisor)
+  for (const { pid } of unmarked) {
+    const part = startedAs.get(pid) ?? cgroupOf(pid)
+    if (part) parts.set(pid, part)
+  }
   addDescendants(seen, parts, supervisor)
   const members = seen.filter(({ pid }) => parts.has(pid) && pid !== supervisor?.pid && pid !== process.pid)
   const isStopped = ({ state }: Seen) => 'Tt'.includes(state)
@@ -60,7 +68,8 @@ function addDescendants(seen: Seen[], parts: Map<number, Part>, supervisor: Proc
   for (let found = true; found; ) {
     found = false
     for (const { pid, parent } of seen) {
-      const part = parts.get(parent) ?? (parent === supervisor?.pid ? 'agent' : undefined)
+      // What the supervisor is just starting has nothing yet by which it could be told whose part it is.
+      const part = parts.get(parent) ?? (parent === supervisor?.pid ? 'command' : undefined)
       if (!part || parts.has(pid)) continue
       parts.set(pid, part)
       found = true
@@ -83,16 +92,28 @@ function emptyIfNotOurs(error: NodeJS.ErrnoException): string {
 }
 
 /**
- * The agent and the sidecar themselves, whatever they have done to their environment. Where births and environments are not
+ * The agents and the sidecar themselves, whatever they have done to their environment. Where births and environments are not
  * told, their groups, as long as a supervisor vouches for them.
  */
-async function findStarted(instance: Instance, supervisor: ProcessIdentity | undefined) {
+async function findStarted(instance: Instance, among: Seen[], supervisor: ProcessIdentity | undefined) {
   const isLinux = process.platform === 'linux'
+  const found = new Map<number, Part>()
+  // As long as it lives, they are its children: mostly there is none to ask for, and hundreds of files are not read.
+  const asked = isLinux && supervisor ? among.filter(({ parent }) => parent === supervisor.pid) : among
   const canKnow = isLinux ? instance.labels.boot === (await bootId()) : supervisor !== undefined
-  const { agent, sidecar } = (canKnow ? await readStarted(instance).catch(noneIfDamaged) : undefined) ?? {}
-  const isOf = ({ pid, born, group }: Seen, part: ProcessIdentity | undefined) =>
-    part !== undefined && (isLinux ? pid === part.pid && born === part.born : group === part.pid)
-  return (one: Seen): Part | undefined => (isOf(one, agent) ? 'agent' : isOf(one, sidecar) ? 'sidecar' : undefined)
+  if (asked.length === 0 || !canKnow) return found
+  const add = (part: Part, started: ProcessIdentity | undefined) => {
+    const isIt = ({ pid, born, group }: Seen) =>
+      isLinux ? pid === started?.pid && born === started.born : group === started?.pid
+    for (const one of asked) if (isIt(one)) found.set(one.pid, part)
+  }
+  const { agent, sidecar } = (await readStarted(instance).catch(noneIfDamaged)) ?? {}
+  add('sidecar', sidecar)
+  add('agent', agent)
+  await forEach(await listKeys(instance.folder), async (key) => {
+    add(key, (await readAgentStarted(instance.folder, key).catch(noneIfDamaged))?.process)
+  })
+  return found
 }
 
 /** What is found without it can still be ended. */

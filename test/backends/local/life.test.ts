@@ -2,7 +2,9 @@ import { spawn } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { outputFile } from '../../../src/backends/local/agent-files.ts'
 import { openLocalBackend } from '../../../src/backends/local/backend.ts'
+import { makeHome, withLock } from '../../../src/backends/local/home.ts'
 import { findSupervisor, type Instance, readStarted } from '../../../src/backends/local/instance.ts'
 import { findMembers } from '../../../src/backends/local/processes.ts'
 import { isAlive } from '../../../src/process-identity.ts'
@@ -13,6 +15,7 @@ import {
   HOME_ID,
   IDLING,
   isGone,
+  OWN,
   REF,
   SANDBOX,
   setup,
@@ -44,7 +47,7 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     expect(await backend.look(REF, CALL)).toEqual({ is: 'running', incarnation: FIRST_LIFE })
     const before = (await output()).length
     await expect.poll(async () => (await output()).length).toBeGreaterThan(before)
-    expect(await backend.agentStatus(REF, CALL)).toEqual({ is: 'running' })
+    expect(await backend.agentStatus(OWN, CALL)).toEqual({ is: 'running' })
   })
 
   test('ending leaves no process, no folder and no cgroup, whatever the processes did to hide', async () => {
@@ -106,29 +109,18 @@ test('the same life asked for many times at once is one sandbox with one supervi
   await expect.poll(() => output()).toBe('once\n')
 })
 
-test('output is read by bytes, from wherever one was', async () => {
-  const { backend, create } = await setup()
-  await create(sh('printf "añb"; printf err >&2; exit 3'))
-  await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(3, null))
-  const read = async (from: number, max: number) =>
-    Buffer.from(await backend.readOutput(REF, from, max, CALL)).toString('latin1')
-  expect(await read(0, 100)).toBe(Buffer.from('añberr').toString('latin1'))
-  expect(await read(2, 3)).toBe(Buffer.from('añberr').subarray(2, 5).toString('latin1'))
-  expect(await read(7, 100)).toBe('')
-})
-
 test('what a signal ended says which, and a sandbox outlives its agent', async () => {
   const { backend, create, instance } = await setup()
   const target = await create(IDLING)
   process.kill((await readStarted(await instance()))?.agent?.pid ?? 0, 'SIGTERM')
-  await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(null, 'SIGTERM'))
+  await expect.poll(() => backend.agentStatus(OWN, CALL)).toEqual(terminated(null, 'SIGTERM'))
   expect(await backend.look(REF, CALL)).toEqual({ is: 'running', incarnation: target.incarnation })
 })
 
 test('an agent that cannot be started has ended with 127, and the log says why', async () => {
   const { backend, create, output } = await setup()
   await create(['/no/such/program'])
-  await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(127, null))
+  await expect.poll(() => backend.agentStatus(OWN, CALL)).toEqual(terminated(127, null))
   expect(await output()).toContain('/no/such/program')
 })
 
@@ -136,7 +128,7 @@ test('an agent whose command or environment the system does not take has ended w
   const { backend, create, output } = await setup()
   const env = { LARGE: 'ö'.repeat(70_000) }
   const target = await create([], { spec: { agent: { command: IDLING, env, sidecar: { command: IDLING, env } } } })
-  await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(126, null))
+  await expect.poll(() => backend.agentStatus(OWN, CALL)).toEqual(terminated(126, null))
   expect(await output()).toContain('E2BIG')
   expect((await backend.look(REF, CALL)).is).toBe('running')
   expect(await backend.run(target, 'true', CALL)).toEqual({ exitCode: 126, output: expect.stringContaining('E2BIG') })
@@ -155,7 +147,7 @@ test('a template is refused, and nothing is made', async () => {
 test('a sandbox without an agent says so', async () => {
   const { backend, create } = await setup()
   const target = await create([], { spec: {} })
-  expect(await backend.agentStatus(REF, CALL)).toEqual({ is: 'none' })
+  expect(await backend.agentStatus(OWN, CALL)).toEqual({ is: 'none' })
   expect(await backend.run(target, 'echo here', CALL)).toEqual({ exitCode: 0, output: 'here\n' })
 })
 
@@ -167,7 +159,7 @@ test('an agent that was killed for its memory says so, once, and the sidecar liv
   const made = await instance()
   skip(made.labels.cgroups.memory === undefined, 'this machine lets nobody limit memory')
   await expect
-    .poll(() => backend.agentStatus(REF, CALL), { timeout: 30_000 })
+    .poll(() => backend.agentStatus(OWN, CALL), { timeout: 30_000 })
     .toEqual({ is: 'terminated', exitCode: null, signal: 'SIGKILL', oomKilled: true })
   expect(await stateOf((await readStarted(made))?.sidecar?.pid ?? 0)).toBe('S')
   expect((await backend.look(REF, CALL)).is).toBe('running')
@@ -179,7 +171,7 @@ test('an agent that was merely killed was not killed for its memory', async () =
   const made = await instance()
   process.kill((await readStarted(made))?.agent?.pid ?? 0, 'SIGKILL')
   await expect
-    .poll(() => backend.agentStatus(REF, CALL))
+    .poll(() => backend.agentStatus(OWN, CALL))
     .toEqual({
       ...{ is: 'terminated', exitCode: null, signal: 'SIGKILL' },
       oomKilled: made.labels.cgroups.memory ? false : undefined,
@@ -193,7 +185,7 @@ test('nothing of the environment of the worker gets in, and what was asked for d
   const target = await create([], {
     spec: { agent: { command: ['env'], env: { TOKEN: 'given', PATH: '/bin:/usr/bin' } } },
   })
-  await expect.poll(() => backend.agentStatus(REF, CALL)).toEqual(terminated(0, null))
+  await expect.poll(() => backend.agentStatus(OWN, CALL)).toEqual(terminated(0, null))
   const names = (await output()).split('\n').map((line) => line.split('=')[0])
   expect(names.sort().filter((name) => name && !['_', 'PWD', 'OLDPWD', 'SHLVL'].includes(name))).toEqual([
     'HOME',
@@ -210,8 +202,8 @@ test('nothing of the environment of the worker gets in, and what was asked for d
 test('secrets are readable by nobody else', async () => {
   const { create, instance } = await setup()
   await create()
-  const { folder, agentLog } = await instance()
-  const modes = [folder, path.join(folder, 'instance.json'), agentLog].map(
+  const { folder } = await instance()
+  const modes = [folder, path.join(folder, 'instance.json'), outputFile(folder, undefined)].map(
     async (file) => (await stat(file)).mode & 0o077,
   )
   expect(await Promise.all(modes)).toEqual([0, 0, 0])
@@ -248,7 +240,7 @@ test('a sandbox whose maker was killed before there was a supervisor is finished
   // As far as a maker comes that is killed right after the folder was there.
   process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
   const orphans = await findMembers(await instance())
-  await Promise.all(['started.json', 'agent.log'].map((file) => rm(path.join(folder, file))))
+  await Promise.all(['started.json', 'agents/agent/output.log'].map((file) => rm(path.join(folder, file))))
   await expect.poll(() => backend.look(REF, CALL)).toMatchObject({ is: 'lost' })
   await rm(supervisorLock)
   expect(await backend.look(REF, CALL)).toMatchObject({ is: 'changing' })
@@ -265,7 +257,7 @@ test('of supervisors that are started at once, by workers that do not know of ea
   const { folder, supervisorLock } = await instance()
   process.kill((await findSupervisor(await instance()))?.pid ?? 0, 'SIGKILL')
   await Promise.all(
-    [path.join(folder, 'started.json'), path.join(folder, 'agent.log'), supervisorLock].map((file) => rm(file)),
+    [path.join(folder, 'started.json'), outputFile(folder, undefined), supervisorLock].map((file) => rm(file)),
   )
 
   const program = path.resolve('src/backends/local/supervisor.ts')
@@ -369,4 +361,19 @@ test('a call that was given up waits for nothing', async () => {
   await expect(ending).rejects.toThrow('enough')
   expect((await backend.look(REF, CALL)).is).toBe('running')
   await rm(path.join(folder, 'test', 'locks', REF))
+})
+
+test('those who wait for the same sandbox take turns, and who gives up keeps nobody waiting', async () => {
+  const home = await makeHome((await setup()).folder, 'test')
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+  const giving = new AbortController()
+  const done: string[] = []
+  const first = withLock(home, REF, CALL, () => gate.then(() => void done.push('first')))
+  const second = withLock(home, REF, giving, async () => void done.push('second'))
+  const third = withLock(home, REF, CALL, async () => void done.push('third'))
+  giving.abort(new Error('enough'))
+  await expect(second).rejects.toThrow('enough')
+  open()
+  await Promise.all([first, third])
+  expect(done).toEqual(['first', 'third'])
 })

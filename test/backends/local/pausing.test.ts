@@ -7,7 +7,7 @@ import { openLocalBackend } from '../../../src/backends/local/backend.ts'
 import { freeze } from '../../../src/backends/local/freeze.ts'
 import { findSupervisor, readStarted } from '../../../src/backends/local/instance.ts'
 import { findMembers } from '../../../src/backends/local/processes.ts'
-import { type Bench, CALL, COUNTING, FIRST_LIFE, IDLING, isGone, REF, SANDBOX, setup, sh, WAYS } from './setup.ts'
+import { type Bench, CALL, COUNTING, FIRST_LIFE, IDLING, isGone, OWN, REF, SANDBOX, setup, sh, WAYS } from './setup.ts'
 
 const FIRST = { key: 'op_pause1' }
 const WAKING = { key: 'op_resume1', ttlMs: 60_000 }
@@ -60,7 +60,7 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     const checkpointRef = await pause(bench)
     await expectStandstill(bench)
     expect(await bench.backend.find(SANDBOX, CALL)).toEqual([{ ref: REF, life: FIRST_LIFE }])
-    expect(await bench.backend.agentStatus(REF, CALL)).toEqual({ is: 'running' })
+    expect(await bench.backend.agentStatus(OWN, CALL)).toEqual({ is: 'asleep' })
 
     await pausingOf(bench).resume({ ref: REF, checkpointRef }, WAKING, CALL)
     expect(await bench.backend.look(REF, CALL)).toEqual({ is: 'running', incarnation: WAKING.key })
@@ -188,7 +188,7 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
 test('a sandbox whose agent had ended before is paused and resumed with its sidecar', async () => {
   const bench = await setup()
   await bench.create([], { spec: { agent: { command: ['true'], sidecar: { command: IDLING } } } })
-  await expect.poll(async () => (await bench.backend.agentStatus(REF, CALL)).is).toBe('terminated')
+  await expect.poll(async () => (await bench.backend.agentStatus(OWN, CALL)).is).toBe('terminated')
   const checkpointRef = await pause(bench)
   await pausingOf(bench).resume({ ref: REF, checkpointRef }, WAKING, CALL)
   expect((await bench.backend.look(REF, CALL)).is).toBe('running')

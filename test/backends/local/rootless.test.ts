@@ -8,7 +8,7 @@ const NOBODY = 65_534
 
 /** Everybody else runs all the tests as somebody else. */
 if (process.getuid?.() === 0)
-  test('a sandbox lives, sleeps, wakes and ends without root', async () => {
+  test('a sandbox lives, sleeps, wakes and ends without root, and so do its agents', async () => {
     const { folder } = await setup()
     await rm(path.join(folder, 'test'), { recursive: true })
     await copyProgram(folder)
@@ -22,6 +22,8 @@ if (process.getuid?.() === 0)
     const instance = await findInstance({ id: ref.split('.')[0], instances: process.cwd() + '/test/instances' }, ref)
     const sightings = [await backend.look(ref, call)]
     await backend.run({ ref, incarnation: '${FIRST_LIFE}' }, 'mkdir locked && echo x > locked/in && chmod 500 locked', call)
+    const say = ['sh', '-c', 'trap "echo bye; exit 4" TERM; mkfifo pipe; exec 3<>pipe; echo hi; read x <&3']
+    await backend.startAgent({ ref, incarnation: '${FIRST_LIFE}' }, { key: 'exe_1', command: say }, call)
     await backend.pausing.suspend({ ref, incarnation: '${FIRST_LIFE}' }, { key: 'op_pause' }, call)
     sightings.push(await backend.look(ref, call))
     const members = await findMembers(instance)
@@ -29,12 +31,19 @@ if (process.getuid?.() === 0)
     await backend.pausing.resume({ ref, checkpointRef }, { key: 'op_resume', ttlMs: 1000 }, call)
     sightings.push(await backend.look(ref, call))
     const awake = await findMembers(instance)
-    const status = await backend.agentStatus(ref, call)
+    const status = await backend.agentStatus({ ref, incarnation: 'op_resume' }, call)
+    const agent = { ref, incarnation: 'op_resume', key: 'exe_1' }
+    let said = ''
+    for await (const { bytes } of backend.attach(agent, undefined, call)) {
+      said += Buffer.from(bytes)
+      if (said === 'hi\\n') await backend.stopAgent(agent, call)
+    }
+    const agentStatus = await backend.agentStatus(agent, call)
     await backend.end({ ref, incarnation: 'op_resume' }, call)
     sightings.push(await backend.look(ref, call))
     await backend.pausing.discard(checkpointRef, call)
     console.log(JSON.stringify({
-      uid: process.getuid(), cgroups: instance.labels.cgroups, sightings, status,
+      uid: process.getuid(), cgroups: instance.labels.cgroups, sightings, status, said, agentStatus,
       stopped: members.map((member) => member.isStopped || member.isWaitingForStopped), awake: awake.every((member) => !member.isStopped),
       left: await findMembers(instance),
     }))`
@@ -52,6 +61,8 @@ if (process.getuid?.() === 0)
         { is: 'absent' },
       ],
       status: { is: 'running' },
+      said: 'hi\nbye\n',
+      agentStatus: { is: 'terminated', exitCode: 4, signal: null },
       awake: true,
       left: [],
     })

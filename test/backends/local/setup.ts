@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import os from 'node:os'
 import path from 'node:path'
 import { expect, onTestFinished } from 'vitest'
-import type { Backend, Call, Target, Wanted } from '../../../src/backends/backend.ts'
+import type { Agent, Backend, Call, Target, Wanted } from '../../../src/backends/backend.ts'
+import { outputFile } from '../../../src/backends/local/agent-files.ts'
 import { openLocalBackend } from '../../../src/backends/local/backend.ts'
 import { removeCgroups } from '../../../src/backends/local/cgroups.ts'
 import { type Instance, readInstance } from '../../../src/backends/local/instance.ts'
@@ -14,10 +15,16 @@ export const SANDBOX = `sbx_${'a'.repeat(26)}`
 export const FIRST_LIFE = `op_${'1'.repeat(26)}`
 export const HOME_ID = 'c0ffee00'
 export const REF = `${HOME_ID}.${SANDBOX}.${FIRST_LIFE}`
+/** The agent that the first sandbox was made with. */
+export const OWN: Agent = { ref: REF, incarnation: FIRST_LIFE, key: undefined }
 
 /** Counts, line by line, and says first which process it is. */
 export const COUNTING = ['sh', '-c', 'echo $$; i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done']
 export const IDLING = ['sleep', '1000']
+
+/** As they are named by whoever runs executions. */
+export const KEY = `exe_${'e'.repeat(26)}`
+export const OTHER_KEY = `exe_${'f'.repeat(26)}`
 
 export const sh = (script: string) => ['sh', '-c', script]
 
@@ -33,7 +40,9 @@ export type Bench = {
   instance(ref?: string): Promise<Instance>
   create(agent?: readonly string[], more?: Partial<Wanted>): Promise<Target & { incarnation: string }>
   running(ref: string): Promise<Target & { incarnation: string }>
-  output(ref?: string): Promise<string>
+  start(command: readonly string[], key?: string): Promise<Agent>
+  /** What an agent has printed so far: the one that the first sandbox was made with, unless a key names another. */
+  output(key?: string): Promise<string>
 }
 
 /** A backend in a folder of its own. Whatever was started in it, by whomever, has ended when the test is over. */
@@ -55,13 +64,18 @@ export async function setup({ cgroups = true, homeId = HOME_ID } = {}): Promise<
     folder,
     backend,
     running,
+    start: async (command, key = KEY) => {
+      const target = await running(REF)
+      await backend.startAgent(target, { key, command }, CALL)
+      return { ...target, key }
+    },
     instance: async (ref = REF) =>
       (await readInstance(ref, path.join(folder, 'test', 'instances', ref))) ?? expect.unreachable(),
     create: async (agent, more) => {
       const { ref } = await backend.create(wanted(agent, more), CALL)
       return running(ref)
     },
-    output: async (ref = REF) => Buffer.from(await backend.readOutput(ref, 0, 1_000_000, CALL)).toString(),
+    output: (key) => readFile(outputFile(path.join(folder, 'test', 'instances', REF), key), 'utf8'),
   }
 }
 

@@ -1,0 +1,77 @@
+import { type FileHandle, open } from 'node:fs/promises'
+import { type Agent, BackendError, type Call, type Piece } from '../backend.ts'
+import { agentFolder, outputFile } from './agent-files.ts'
+import { lookAtAgent } from './agent-status.ts'
+import { type Change, FolderWatch } from './folder-watch.ts'
+import type { Home } from './home.ts'
+import { type Instance, requireInstance } from './instance.ts'
+
+const PIECE_BYTES_MAX = 64 * 1024
+/** Nobody tells that a supervisor has died, or that the sandbox sleeps. A thousand that look this often cost next to nothing. */
+const LOOK_MS = 10_000
+const CURSOR = /^\d{1,15}$/
+
+/**
+ * The output from a byte of its file on, which the cursor names. It is read when somebody asks for the next piece, and no
+ * earlier.
+ */
+export async function* attach(home: Home, agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
+  const instance = await requireInstance(home, agent.ref)
+  const { folder } = instance
+  let standing = await standingOf(instance, agent)
+  if (standing === 'not meant') return
+  let at = positionOf(cursor)
+  let lookedAt = Date.now()
+  const output = await open(outputFile(folder, agent.key), 'r')
+  const folderWatch = new FolderWatch(agentFolder(folder, agent.key), { lookAfterMs: LOOK_MS })
+  try {
+    const { size } = await output.stat()
+    if (at > size) throw badCursor(`${at}, when there are only ${size} bytes`)
+    for (;;) {
+      call.signal.throwIfAborted()
+      let change: Change = 'content'
+      const bytes = await readPiece(output, at)
+      if (bytes) {
+        at += bytes.length
+        yield { bytes, cursor: String(at) }
+      } else if (standing === 'silent') return
+      else change = await folderWatch.next(call)
+      // Never once it is silent: then it was looked at before the last read, and the rest is only to be read.
+      if (standing === 'silent' || (change === 'content' && Date.now() - lookedAt < LOOK_MS)) continue
+      standing = await standingOf(instance, agent).catch(async (error) => {
+        await requireInstance(home, agent.ref) // that it has been ended says more than what is missing of it
+        throw error
+      })
+      if (standing === 'not meant') return
+      lookedAt = Date.now()
+    }
+  } finally {
+    folderWatch.close()
+    await output.close()
+  }
+}
+
+/** Silent is what will print no more, or not for now. */
+async function standingOf(instance: Instance, agent: Agent): Promise<'speaking' | 'silent' | 'not meant'> {
+  const status = await lookAtAgent(instance, agent)
+  if (status === 'unknown' || status.is === 'running') return 'speaking'
+  return status.is === 'terminated' || status.is === 'asleep' ? 'silent' : 'not meant'
+}
+
+async function readPiece(output: FileHandle, at: number): Promise<Uint8Array | undefined> {
+  const { size } = await output.stat()
+  if (size <= at) return undefined
+  const piece = Buffer.allocUnsafeSlow(Math.min(size - at, PIECE_BYTES_MAX))
+  const { bytesRead } = await output.read(piece, 0, piece.length, at)
+  return bytesRead === 0 ? undefined : piece.subarray(0, bytesRead)
+}
+
+function positionOf(cursor: string | undefined): number {
+  if (cursor === undefined) return 0
+  if (CURSOR.test(cursor)) return Number(cursor)
+  throw badCursor(JSON.stringify(cursor))
+}
+
+function badCursor(what: string): BackendError {
+  return new BackendError('spec_invalid', `No output was ever read up to ${what}`)
+}
