@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import path from 'node:path'
 import { onTestFinished } from 'vitest'
-import type { WorkerOrder } from './worker-process.ts'
+import type { Measured, WorkerOrder } from './worker-process.ts'
 import { QUICK, type World } from './world.ts'
 
 export type WorkerProcess = {
@@ -9,6 +9,7 @@ export type WorkerProcess = {
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
   /** Resolves when these operations are where the worker was told to die with them. */
   reached(operationIds: string[]): Promise<void>
+  measure(): Promise<Measured>
 }
 
 /** A real worker process in a world. Resolves when it takes jobs. */
@@ -45,6 +46,15 @@ export async function forkWorker(
   return {
     child,
     exited,
+    async measure() {
+      const answer = Promise.withResolvers<Measured>()
+      const listen = (message: { measured?: Measured }) => {
+        if (message.measured) answer.resolve(message.measured)
+      }
+      child.on('message', listen)
+      child.send('measure')
+      return answer.promise.finally(() => child.off('message', listen))
+    },
     async reached(operationIds) {
       while (!operationIds.every((id) => there.has(id))) {
         const ended = await Promise.race([told().then(() => false), exited.then(() => true)])

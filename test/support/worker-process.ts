@@ -1,11 +1,15 @@
 /** A worker as a process of its own, on the backends of a world, that may be told where to die. Started by `crash.ts`. */
 import { flushCompileCache } from 'node:module'
 import path from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { openLocalBackend } from '../../src/backends/local/backend.ts'
 import { createWorker, type Patience } from '../../src/index.ts'
 import type { QueueName } from '../../src/queues/names.ts'
 import { type DyingPlace, stopAt } from './steps.ts'
 import { worldBackends } from './test-backend.ts'
+
+/** What a worker process costs, since it was last asked. */
+export type Measured = { rssMb: number; heapMb: number; loopDelayMs: { p50: number; p99: number; max: number } }
 
 export type WorkerOrder = {
   place: { databaseUrl: string; redisUrl?: string; fleet: string }
@@ -35,6 +39,19 @@ const worker = await createWorker({
 process.on('SIGTERM', () => {
   void worker.stop().then(() => process.exit(0))
 })
-process.on('message', stops.release)
+const delay = monitorEventLoopDelay({ resolution: 10 })
+delay.enable()
+process.on('message', (message) => {
+  if (message !== 'measure') return stops.release()
+  const ms = (nanoseconds: number) => Math.round(nanoseconds / 1e5) / 10
+  process.send?.({
+    measured: {
+      rssMb: Math.round(process.memoryUsage().rss / 1e6),
+      heapMb: Math.round(process.memoryUsage().heapUsed / 1e6),
+      loopDelayMs: { p50: ms(delay.percentile(50)), p99: ms(delay.percentile(99)), max: ms(delay.max) },
+    } satisfies Measured,
+  })
+  delay.reset()
+})
 process.send?.('ready')
 flushCompileCache() // it may be killed, and the next one wants to start faster

@@ -120,8 +120,9 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
   let stopping: Promise<void> | undefined
   return {
     stop(graceMs) {
-      if (queue.handsOverAtOnce) interruption.abort()
       stopping ??= stopWorker(worker, interruption, graceMs)
+      // After it has begun to stop, or it would fetch them itself.
+      if (queue.handsOverAtOnce) interruption.abort()
       return stopping
     },
   }

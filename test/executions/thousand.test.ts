@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { forkWorker } from '../support/crash.ts'
+import { describeExecutions, textOf } from './setup.ts'
+
+const SANDBOXES = 20
+const EACH = 50
+
+describeExecutions(
+  'a thousand executions at once on one worker',
+  (world) => {
+    test('are all followed, and each has its own output and end', { timeout: 180_000 }, async () => {
+      const { fleet, provider } = world()
+      const worker = await forkWorker(world())
+      const sandboxes = await Promise.all(Array.from({ length: SANDBOXES }, () => world().running()))
+      const idle = await worker.measure()
+      const askedAt = performance.now()
+      const executions = (
+        await Promise.all(
+          sandboxes.map(({ id }) =>
+            Promise.all(Array.from({ length: EACH }, () => fleet.execute(id, { command: ['work'] }))),
+          ),
+        )
+      ).flatMap((answers) => answers.map(({ execution }) => execution))
+      const agents = () =>
+        executions.flatMap(({ id, sandboxId }) => provider.instancesOf(sandboxId)[0]?.agents.get(id) ?? [])
+      await expect.poll(() => provider.count('attach'), { timeout: 60_000 }).toBeGreaterThanOrEqual(executions.length)
+      const startedMs = Math.round(performance.now() - askedAt)
+      const starting = await worker.measure()
+
+      for (let round = 0; round < 20; round++) {
+        for (const [nth, agent] of agents().entries()) agent.write(`agent ${nth} says ${round}\n`)
+        await new Promise((resolve) => setTimeout(resolve, 100))
+      }
+      const printing = await worker.measure()
+      const exitedAt = performance.now()
+      for (const agent of agents()) agent.exit()
+      const ended = await Promise.all(executions.map(({ id }) => fleet.execution(id, { wait: '90s' })))
+      const endedMs = Math.round(performance.now() - exitedAt)
+      const ending = await worker.measure()
+      expect(ended.filter(({ execution }) => execution.status !== 'succeeded')).toEqual([])
+      for (const [nth, { id }] of executions.entries()) {
+        if (nth % 25 !== 0) continue
+        const lines = Array.from({ length: 20 }, (_, round) => `agent ${nth} says ${round}\n`)
+        expect(await textOf(world(), id)).toBe(lines.join(''))
+      }
+      console.info(
+        `1,000 executions on one worker: started in ${startedMs} ms, ended in ${endedMs} ms`,
+        JSON.stringify({ idle, starting, printing, ending }),
+      )
+    })
+  },
+  { worker: false },
+)

@@ -1,0 +1,109 @@
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import type { Db } from '../../src/db/pool.ts'
+import { forkWorker } from '../support/crash.ts'
+import { BRIEF, describeExecutions, endOf, textOf, work } from './setup.ts'
+
+describeExecutions(
+  'a worker',
+  (world) => {
+    test('that is stopped hands its executions over at once, and another goes on from the same byte', async () => {
+      const { fleet, provider } = world()
+      const first = await world().startWorker({ patience: BRIEF })
+      const all = await Promise.all(Array.from({ length: 20 }, () => work(world())))
+      for (const { agent } of all) agent.write('first, ')
+      for (const { execution } of all)
+        await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(7)
+      const second = await world().startWorker({ patience: BRIEF })
+      const attached = provider.count('attach')
+      await first.stop()
+      expect(first.events.count('job.handed_back')).toBeGreaterThanOrEqual(20)
+      await second.events.until('execution.followed', 20)
+      await expect.poll(() => provider.count('attach')).toBeGreaterThanOrEqual(attached + 20)
+      for (const { agent } of all) {
+        agent.write('second')
+        agent.exit()
+      }
+      for (const { execution } of all) {
+        expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
+        expect(await textOf(world(), execution.id)).toBe('first, second')
+      }
+      expect(second.events.count('job.failed')).toBe(0)
+      await second.stop()
+    })
+
+    test('that is killed loses its executions to another, without a gap and without a failure', async () => {
+      const { fleet } = world()
+      const first = await forkWorker(world(), { patience: BRIEF })
+      const all = await Promise.all(Array.from({ length: 10 }, () => work(world())))
+      for (const { agent } of all) agent.write('before; ')
+      for (const { execution } of all)
+        await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(8)
+      const second = await world().startWorker({ patience: BRIEF })
+      first.child.kill('SIGKILL')
+      for (const { agent } of all) agent.write('meanwhile; ')
+      for (const { execution } of all)
+        await expect
+          .poll(async () => (await fleet.execution(execution.id)).execution.outputBytes, { timeout: 30_000 })
+          .toBe(19)
+      for (const { agent } of all) {
+        agent.write('after')
+        agent.exit()
+      }
+      for (const { execution } of all) {
+        expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
+        expect(await textOf(world(), execution.id)).toBe('before; meanwhile; after')
+      }
+      expect(second.events.count('job.failed')).toBe(0)
+      expect((await world().eye.counts()).streams.failed).toBe(0)
+      await second.stop()
+    })
+
+    test('that was stopped in the middle and comes back writes nothing: whoever took over does', async () => {
+      const { fleet } = world()
+      const frozen = await forkWorker(world(), { patience: BRIEF })
+      const { execution, agent } = await work(world())
+      agent.write('one ')
+      await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(4)
+      frozen.child.kill('SIGSTOP')
+      const second = await world().startWorker({ patience: BRIEF })
+      agent.write('two ')
+      await expect
+        .poll(async () => (await fleet.execution(execution.id)).execution.outputBytes, { timeout: 30_000 })
+        .toBe(8)
+      frozen.child.kill('SIGCONT')
+      agent.write('three')
+      await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(13)
+      agent.exit()
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
+      expect(await textOf(world(), execution.id)).toBe('one two three')
+      const { items } = await fleet.events(execution.sandboxId)
+      expect(items.filter(({ type }) => type === 'execution_ended')).toHaveLength(1)
+      await second.stop()
+    })
+
+    test('that loses its database for a while goes on from what is kept', async () => {
+      const { fleet, db } = world()
+      const { stop, events } = await world().startWorker({ patience: BRIEF })
+      const { execution, agent } = await work(world())
+      agent.write('one ')
+      await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(4)
+      await cutConnections(db)
+      agent.write('two ')
+      await cutConnections(db)
+      agent.write('three')
+      agent.exit()
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
+      expect(await textOf(world(), execution.id)).toBe('one two three')
+      expect(events.count('process.crashed')).toBe(0)
+      await stop()
+    })
+  },
+  { worker: false },
+)
+
+/** Of every worker, as a restart of the database does. */
+async function cutConnections(db: Db): Promise<void> {
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name like 'sandman worker%'`.execute(db)
+}
