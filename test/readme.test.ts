@@ -26,7 +26,7 @@ test('the README’s example runs as it stands, on a worker as it comes', async 
   let printed = ''
   for (const stream of [app.stdout, app.stderr]) stream.on('data', (text) => (printed += text))
   const code = await new Promise((resolve) => app.once('close', resolve))
-  expect(printed).toBe('resume succeeded\n')
+  expect(printed).toBe('resume succeeded\nhello\nsucceeded: completed, exit code 0\n')
   expect(code).toBe(0)
   expect(await worker.stop()).toMatchObject({ code: 0 })
 })

@@ -162,7 +162,7 @@ export async function startExecution(
     /* start_execution */ with ${sandboxOf(id, clock)}, execution as (
       update sandman.executions set status = 'running', started_at = sandbox.now, incarnation = ${incarnation}
       from sandbox
-      where executions.id = ${id} and status = 'queued' and sandbox.state in ('running', 'snapshotting')
+      where executions.id = ${id} and status = 'queued' and sandbox.state = 'running'
         and (${fence ?? null}::int is null or executions.fence = ${fence ?? null})
       returning executions.*
     ), told as (
@@ -238,10 +238,12 @@ export async function requestCancel(
       : sql`sandbox_id = ${which.sandboxId} and created_at <= ${which.askedBefore}
           and (status = 'queued' or not ${which.withCommand} or command is not null)`
   const { rows } = await sql<{ execution: Json }>`
-    with execution as (
+    with locked as (
+      select executions.id from sandman.executions where ring_at is not null and ${where} order by executions.id for update
+    ), execution as (
       update sandman.executions set cancel_requested_at = coalesce(cancel_requested_at, ${dbMoment(clock)})
-      where ring_at is not null and ${where}
-      returning *
+      from locked where executions.id = locked.id and ring_at is not null
+      returning executions.*
     )
     select to_jsonb(execution) as execution from execution`.execute(db)
   return rows.map(({ execution }) => fromJson<ExecutionRow>(execution))

@@ -186,13 +186,16 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       returning operations.*
     ), operation as (
       select * from ended where id = ${attempt.operationId}
+    ), cut_off as (
+      -- In order, as everybody does who writes several of them, so that no two wait for each other.
+      select executions.id from current join sandman.executions on executions.sandbox_id = current.id
+      where current.open_executions > 0 and executions.ring_at is not null and executions.status = 'running'
+        and (${rest.state !== 'running'} or executions.incarnation is distinct from coalesce(${running?.incarnation ?? null}, executions.incarnation))
+      order by executions.id for update of executions
     ), interrupted as (
       update sandman.executions set status = ${end.status}, reason = ${end.reason}, message = ${storable(end.message ?? '')},
         ended_at = current.now, ring_at = null
-      from current
-      where executions.sandbox_id = current.id and executions.ring_at is not null and executions.status = 'running'
-        and current.open_executions > 0
-        and (${rest.state !== 'running'} or executions.incarnation is distinct from coalesce(${running?.incarnation ?? null}, executions.incarnation))
+      from current, cut_off where executions.id = cut_off.id and executions.status = 'running'
       returning executions.*
     ), promoted as (
       -- From the operation, so that this comes after its end: two are never active, not even inside of a statement.

@@ -130,10 +130,13 @@ export async function callRoll(
   const { rows } = await sql<RollCallAnswer>`
     /* call_roll */ with mine as (
       select * from unnest(${followed.map(({ id }) => id)}::text[], ${followed.map(({ fence }) => fence)}::int[]) as mine (id, fence)
+    ), due as (
+      -- Whose row is being written is heard of anyway, and comes next time: nobody waits for anybody here.
+      select executions.id from sandman.executions join mine on mine.id = executions.id and mine.fence = executions.fence
+      where ring_at < ${now} + ${interval(UNSETTLED_MS / 2)}
+      for update of executions skip locked
     ), renewed as (
-      update sandman.executions set ring_at = ${now} + ${interval(UNSETTLED_MS)}
-      from mine where executions.id = mine.id and executions.fence = mine.fence
-        and ring_at < ${now} + ${interval(UNSETTLED_MS / 2)}
+      update sandman.executions set ring_at = ${now} + ${interval(UNSETTLED_MS)} from due where executions.id = due.id
     )
     select executions.id, executions.ring_at is not null and executions.fence = mine.fence as "isMine",
       case when cancel_requested_at is not null then 'cancel' when deadline_at <= ${now} then 'deadline' end as wish,
@@ -143,8 +146,9 @@ export async function callRoll(
     join sandman.executions on executions.id = mine.id
     join sandman.sandboxes on sandboxes.id = executions.sandbox_id
     left join sandman.operations on operations.id = sandboxes.operation_id,
-    lateral (select least(hard_deadline_at,
-      coalesce(last_output_at, executions.started_at) + make_interval(secs => silence_ms::float8 / 1000)) as deadline_at) as due`.execute(
+    -- Of what is not read any more, nobody can say whether it is silent.
+    lateral (select least(hard_deadline_at, case when not truncated then
+      coalesce(last_output_at, executions.started_at) + make_interval(secs => silence_ms::float8 / 1000) end) as deadline_at) as bound`.execute(
     db,
   )
   return rows

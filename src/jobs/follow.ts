@@ -153,7 +153,8 @@ class Following {
     const isOver = result.error === undefined ? !result.wasInterrupted : isBackendError(result.error, 'sandbox_expired')
     this.#isDrained = wasDead && isOver && result.brought === 0
     const progressed = result.brought > 0 || result.heldMs >= heldMs
-    if (!this.#isDrained) await this.#count(progressed ? 0 : this.#breaks + 1)
+    const isBreak = !this.#isDrained && !result.wasInterrupted
+    if (progressed || isBreak) await this.#count(progressed ? 0 : this.#breaks + 1)
     deps.events.emit('execution.broke', {
       executionId: execution.id,
       at: this.#position.bytes,

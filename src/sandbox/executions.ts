@@ -38,7 +38,7 @@ export const EXECUTIONS_MAX = 256
 /** What becomes of an execution that has not begun, in whichever state its sandbox is. */
 export type Admission =
   | { answer: 'start' }
-  /** An operation is at work; it is looked at again when that has settled. */
+  /** An operation is at work, a snapshot too: whatever that comes to has to find all that runs. Looked at again when it has settled. */
   | { answer: 'wait' }
   /** The sandbox is resumed first, or replaced. */
   | { answer: 'wake' }
@@ -48,7 +48,6 @@ export type Admission =
 export function admit(state: State, { if_suspended, if_lost }: ExecutionOptions): Admission {
   switch (state) {
     case 'running':
-    case 'snapshotting':
       return { answer: 'start' }
     case 'suspended':
       return if_suspended === 'refuse' ? { answer: 'refused', because: 'sandbox_suspended' } : { answer: 'wake' }

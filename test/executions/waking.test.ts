@@ -256,11 +256,19 @@ describeExecutions('a sandbox that works', (world) => {
     expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'agent_restarted' })
   })
 
-  test('a snapshot of it is taken while it works', async () => {
-    const { fleet } = world()
+  test('is copied while it works, and what is asked for meanwhile begins when that is over', async () => {
+    const { fleet, provider } = world()
     const { sandbox, execution, agent } = await work(world())
-    expect((await fleet.snapshot(sandbox.id, LONG)).operation.status).toBe('succeeded')
+    const held = provider.holdAt('take')
+    const copying = fleet.snapshot(sandbox.id, LONG)
+    await held.entered(1)
     agent.exit()
     expect((await endOf(world(), execution)).status).toBe('succeeded')
+    provider.starts = (later) => later.exit()
+    const { execution: later } = await fleet.execute(sandbox.id, { command: ['x'] })
+    expect((await fleet.execution(later.id)).execution.status).toBe('queued')
+    held.open()
+    expect((await copying).operation.status).toBe('succeeded')
+    expect((await endOf(world(), later)).status).toBe('succeeded')
   })
 })

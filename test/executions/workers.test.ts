@@ -59,6 +59,31 @@ describeExecutions(
       await second.stop()
     })
 
+    test('that is killed before its agent was started, or before it heard that it was, leaves that to another: once', async () => {
+      const { provider } = world()
+      const started: string[] = []
+      for (const fault of [undefined, { kind: 'hang', performed: true } as const]) {
+        const first = await forkWorker(world(), { patience: BRIEF })
+        const { id } = await world().running()
+        provider.starts = (agent) => {
+          started.push(...agent.command)
+          agent.exit()
+        }
+        const held = provider.holdOnceAt('startAgent')
+        if (fault) provider.next('startAgent', fault)
+        const { execution } = await world().fleet.execute(id, { command: [`after ${fault?.kind}`] })
+        await held.entered(1)
+        if (fault) held.open()
+        if (fault) await expect.poll(() => started).toContain('after hang')
+        first.child.kill('SIGKILL')
+        await first.exited
+        const second = await world().startWorker({ patience: BRIEF })
+        expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
+        await second.stop()
+      }
+      expect(started).toEqual(['after undefined', 'after hang'])
+    })
+
     test('that was stopped in the middle and comes back writes nothing: whoever took over does', async () => {
       const { fleet } = world()
       const frozen = await forkWorker(world(), { patience: BRIEF })

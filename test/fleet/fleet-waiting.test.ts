@@ -3,10 +3,13 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { announce, IDS_PER_NOTICE } from '../../src/db/announce.ts'
+import { endExecution, startExecution } from '../../src/db/executions.ts'
 import { type Db, explainDbError, openDb } from '../../src/db/pool.ts'
 import type { Database } from '../../src/db/schema.ts'
+import { appendOutput } from '../../src/db/streams.ts'
 import { Events } from '../../src/events.ts'
 import { Announcer } from '../../src/fleet/announcer.ts'
+import { streamOutput } from '../../src/fleet/output.ts'
 import { WaitingRoom } from '../../src/fleet/waiting-room.ts'
 import { abilitiesOf, createFleet, type Fleet } from '../../src/index.ts'
 import { closePool, openPool } from '../../src/pg-pool.ts'
@@ -41,11 +44,13 @@ describe('the waiting room', () => {
   function openRoom({ lookEveryMs = NEVER_MS, databaseUrl = database.url, fleet = ledger.fleet } = {}) {
     const events = new RecordedEvents()
     let looks = 0
+    let reads = 0
     const pool = openPool({ connectionString: databaseUrl, max: 4 }, () => {})
     const db: Db = new Kysely<Database>({
       dialect: new PostgresDialect({ pool }),
       log: ({ query }) => {
-        if (query.sql.includes('find_operations')) looks++
+        if (/find_(operations|executions)/.test(query.sql)) looks++
+        if (query.sql.includes('read_output')) reads++
       },
     }).withSchema('sandman')
     const room = new WaitingRoom({ db, databaseUrl, fleet, events, lookEveryMs })
@@ -53,7 +58,7 @@ describe('the waiting room', () => {
       await room.close()
       await closePool(pool)
     })
-    return { room, events, looks: () => looks }
+    return { room, db, events, looks: () => looks, reads: () => reads }
   }
 
   const told = (operationIds: string[]) => announce(database.db, { fleet: ledger.fleet, ids: operationIds })
@@ -92,6 +97,32 @@ describe('the waiting room', () => {
     )
     expect(looks()).toBe(3)
     expect(await listeners(database.db)).toHaveLength(1)
+  })
+
+  test('has one statement, and no more, for a hundred who read an output to which nothing is added', async () => {
+    const { id } = await ledger.execute((await ledger.at('running')).id)
+    const { room, db, looks, reads } = openRoom()
+    const read = async () => {
+      const pieces: string[] = []
+      for await (const { bytes } of streamOutput({ db, room }, { executionId: id, from: 0 }))
+        pieces.push(Buffer.from(bytes).toString())
+      return pieces.join('')
+    }
+    const reading = Array.from({ length: 100 }, read)
+    await seated(looks, 2)
+    expect([looks(), reads()]).toEqual([2, 0])
+    await told([`exe_${'0'.repeat(26)}`])
+    const { clock } = ledger
+    await startExecution(database.db, { id, incarnation: 'one', clock })
+    const piece = { id, fence: 0, from: 0, bytes: Buffer.from('hello'), cursor: '5', truncated: false }
+    await appendOutput(database.db, [piece], clock)
+    await told([id])
+    await expect.poll(reads).toBe(100)
+    expect(looks()).toBeLessThanOrEqual(4) // and each is looked at once more before it waits again
+    await endExecution(database.db, { id, end: { status: 'cancelled', reason: 'cancelled' }, clock })
+    await told([id])
+    expect(new Set(await Promise.all(reading))).toEqual(new Set(['hello']))
+    expect(reads()).toBe(100)
   })
 
   test('does not look for what it is told of and nobody waits for', async () => {

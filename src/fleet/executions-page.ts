@@ -1,0 +1,97 @@
+import { PATIENCE } from '../jobs/patience.ts'
+import { admit, EXECUTION_REASONS, EXECUTIONS_MAX, type ExecutionOptions } from '../sandbox/executions.ts'
+import { STATES, type State } from '../sandbox/states.ts'
+import { STREAM_RULES } from '../sandbox/stream-end.ts'
+
+const ADMISSIONS: [column: string, options: ExecutionOptions][] = [
+  ['without options', {}],
+  ['`ifSuspended: "refuse"`', { if_suspended: 'refuse' }],
+  ['`ifLost: "respawn"`', { if_lost: 'respawn' }],
+]
+
+/** `docs/executions.md`, printed from the tables that the code decides by. */
+export function executionsPage(): string {
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const table = (head: string[], rows: string[][]) => [head, head.map(() => '---'), ...rows].map(row).join('\n')
+  const admission = (state: State, options: ExecutionOptions) => {
+    const admitted = admit(state, options)
+    return admitted.answer === 'refused' ? `refused: \`${admitted.because}\`` : admitted.answer
+  }
+  const seconds = (ms: number) => `${ms / 1_000} s`
+  const [firstMs, mostMs] = PATIENCE.breakMs
+  return `# Executions
+
+Printed from \`src/sandbox/executions.ts\`, \`src/sandbox/stream-end.ts\` and \`src/jobs/patience.ts\`; a test fails when this page
+is stale.
+
+An execution is one run of an agent in a sandbox. With a \`command\`, that is run inside as the agent; without one, the execution
+follows the agent that the sandbox was made with, from its first byte. Its output is kept byte for byte, and its end is
+recorded once, in one statement with its event.
+
+\`\`\`
+queued → running → succeeded | failed | cancelled
+\`\`\`
+
+## Before it begins
+
+What becomes of an execution in whichever state its sandbox is: judged when it is asked for, and again, by the same table,
+whenever an operation on its sandbox has settled. *Wake* means that the sandbox is resumed first, or replaced. A sandbox may
+have ${EXECUTIONS_MAX} executions at a time. What is refused at once is thrown, as \`execution_refused\`.
+
+${table(
+  ['sandbox', ...ADMISSIONS.map(([column]) => column)],
+  STATES.map((state) => [`**${state}**`, ...ADMISSIONS.map(([, options]) => admission(state, options))]),
+)}
+
+Before it is started the provider is looked at: a sandbox that is said to run and is not there is ended as gone first, which
+with \`ifLost: "respawn"\` means that it is replaced.
+
+## When its output ends
+
+The worker that follows an execution attaches to the output behind the last byte that is kept. Whenever that ends or is cut, it
+asks for the **status of the agent itself**, and never for that of the sandbox: a sidecar keeps a sandbox running whose agent is
+dead. Then the first of these rules decides that applies:
+
+${table(
+  ['the agent is', 'and', 'then'],
+  STREAM_RULES.map(({ agent, and, says }) => [agent, and, says]),
+)}
+
+- **N** is ${PATIENCE.breaksMax}. The count is kept in the row and read by whoever comes next; a byte of output sets it back, and so does an
+  output that held for ${seconds(PATIENCE.heldMs)}. Between two tries are ${firstMs} ms, then twice as much, up to ${seconds(mostMs)}: so the
+  status, which may lag for seconds, is asked for often enough before anything is said to be lost.
+- **Deadlines** are fixed when the execution is asked for, and the database refuses to move one: the hard one (\`deadline\`,
+  24 hours unless the caller says otherwise), and that of silence (\`silence\`), which counts from the last byte. When one
+  passes, the agent is stopped; ${seconds(PATIENCE.overdueMs)} later the execution fails even if nobody can say whether that worked.
+- An output that hangs does not end. An agent that is silent for ${seconds(PATIENCE.quietMs)} is asked for its status, and after
+  ${seconds(PATIENCE.staleMs)} its output is attached to anew.
+- **Cancelling** stops the agent; the execution is cancelled when the agent was seen to have ended.
+
+## How it ended
+
+${table(
+  ['reason', 'means'],
+  Object.entries(EXECUTION_REASONS).map(([reason, means]) => [`\`${reason}\``, means]),
+)}
+
+\`exitCode\` is the agent's own, and 128 and the number of the signal for one that was ended by a signal: 137 is a kill.
+
+## Pausing a sandbox that works
+
+A pause of a sandbox with executions, queued or running, is refused as \`sandbox_busy\`. With \`ifBusy: "wait"\` it is done when
+those that run have ended, and gives way if something else is asked of the sandbox meanwhile. With \`ifBusy: "interrupt"\` commands are stopped
+and their executions cancelled first; the agent that the sandbox was made with is not stopped, it sleeps with the sandbox, and
+only the execution that followed it ends. A kill and a destroy cancel what runs. A sandbox that turns out to be lost, or was put
+to sleep by its provider, takes its executions with it: \`instance_lost\`.
+
+## Reading the output
+
+\`fleet.output(id, { from })\` yields pieces \`{ from, to, bytes }\` from any byte on, and then what is printed, until the execution
+has ended. A reader that comes back goes on with \`from: lastPiece.to\`. However many read, they wait in one room (see
+[architecture.md](architecture.md)); while nothing is printed they cost nothing of their own. Bytes are bytes: a piece may end
+in the middle of a character, so decode with \`new TextDecoder().decode(bytes, { stream: true })\`.
+
+At most \`outputBytesMax\` bytes are kept (64 MiB unless the caller says otherwise), and then a line that says so; \`truncated\` is
+true, and the rest is not read.
+`
+}

@@ -1,0 +1,6 @@
+import { expect, test } from 'vitest'
+import { executionsPage } from '../../src/fleet/executions-page.ts'
+
+test('docs/executions.md is what the tables say', async () => {
+  await expect(executionsPage()).toMatchFileSnapshot('../../docs/executions.md')
+})
