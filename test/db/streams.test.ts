@@ -7,6 +7,7 @@ import {
   callRoll,
   claimUnfollowed,
   readOutput,
+  recordBreaks,
   type TakenExecution,
   takeExecution,
 } from '../../src/db/streams.ts'
@@ -76,6 +77,17 @@ describe('output', () => {
     expect(await append(piece(old, 0, 'late'), piece(other, 0, 'x'))).toEqual(new Set([other.id]))
     expect(await append(piece(young, 0, 'mine'))).toEqual(new Set([old.id]))
     expect(await kept(old)).toEqual(['0:mine'])
+  })
+
+  test('sets the count of breaks back with the same write, whoever dies after it', async () => {
+    const execution = await follow()
+    await recordBreaks(database.db, { ...execution, breaks: 3 })
+    expect(await find(execution.id)).toMatchObject({ breaks: 3 })
+    await append(piece(execution, 0, 'x'))
+    expect(await find(execution.id)).toMatchObject({ breaks: 0 })
+    await take(execution.id)
+    await recordBreaks(database.db, { ...execution, breaks: 5 })
+    expect(await find(execution.id)).toMatchObject({ breaks: 0 })
   })
 
   test('of one that has ended is not kept', async () => {

@@ -36,131 +36,141 @@ async function pidIn(world: World, sandbox: Sandbox, file: string): Promise<numb
   return Number(await readFile(path.join(workspaceOf(world, sandbox), file), 'utf8'))
 }
 
-describeExecutions('incident C, on real processes: the agent is dead, its sidecar is not', (world) => {
-  test('its execution is failed with 137 within 5 s of the kill, once; the rule by the sandbox goes on for ever', async () => {
-    const { fleet } = world()
-    const agent = { command: sh('echo thinking; echo $$ > next; mv next pid; exec sleep 600'), sidecar: SIDECAR }
-    const sandbox = await running(world(), agent)
-    const { execution } = await fleet.execute(sandbox.id)
-    const pid = await pidIn(world(), sandbox, 'pid')
-    await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(9)
-    const killedAt = Date.now()
-    process.kill(pid, 'SIGKILL')
-    const ended = await endOf(world(), execution)
-    expect(ended).toMatchObject({ status: 'failed', reason: 'signal', exitCode: 137 })
-    expect((ended.endedAt as Date).getTime() - killedAt).toBeLessThan(5_000)
-    expect(await textOf(world(), execution.id)).toBe('thinking\n')
+describeExecutions(
+  'incident C, on real processes: the agent is dead, its sidecar is not',
+  (world) => {
+    test('its execution is failed with 137 within 5 s of the kill, once; the rule by the sandbox goes on for ever', async () => {
+      const { fleet } = world()
+      const agent = { command: sh('echo thinking; echo $$ > next; mv next pid; exec sleep 600'), sidecar: SIDECAR }
+      const sandbox = await running(world(), agent)
+      const { execution } = await fleet.execute(sandbox.id)
+      const pid = await pidIn(world(), sandbox, 'pid')
+      await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(9)
+      const killedAt = Date.now()
+      process.kill(pid, 'SIGKILL')
+      const ended = await endOf(world(), execution)
+      expect(ended).toMatchObject({ status: 'failed', reason: 'signal', exitCode: 137 })
+      expect((ended.endedAt as Date).getTime() - killedAt).toBeLessThan(5_000)
+      expect(await textOf(world(), execution.id)).toBe('thinking\n')
 
-    // The sidecar lives, so the sandbox runs: who asks for that attaches again, and again.
-    expect(await partsOf(world(), sandbox)).toContain('sidecar')
-    const backend = backendOf(world())
-    let goesOn = 0
-    for (; goesOn < 20; goesOn++) {
-      const seen = await backend.look(sandbox.providerRef as string, CALL)
-      if (seen.is !== 'running') break
-      const own = { ref: sandbox.providerRef as string, incarnation: seen.incarnation, key: undefined }
-      for await (const _piece of backend.attach(own, '9', CALL)) throw new Error('the dead speak')
-    }
-    expect(goesOn).toBe(20)
-    const { items } = await fleet.events(sandbox.id)
-    expect(items.filter(({ type }) => type === 'execution_ended')).toHaveLength(1)
-  })
-
-  test('killed for its memory, where the system counts that: oom_killed, and the other one of the sandbox is not', async () => {
-    const { fleet } = world()
-    const sandbox = await running(
-      world(),
-      { command: sh('exec sleep 600'), sidecar: SIDECAR },
-      {
-        limits: { memoryBytesMax: 64 * 1024 * 1024 },
-      },
-    )
-    const other = await fleet.execute(sandbox.id, { command: sh(`${until('done')}; echo fine`) })
-    const { execution } = await fleet.execute(sandbox.id, {
-      command: [process.execPath, '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1))'],
-      ...LONG,
+      // The sidecar lives, so the sandbox runs: who asks for that attaches again, and again.
+      expect(await partsOf(world(), sandbox)).toContain('sidecar')
+      const backend = backendOf(world())
+      let goesOn = 0
+      for (; goesOn < 20; goesOn++) {
+        const seen = await backend.look(sandbox.providerRef as string, CALL)
+        if (seen.is !== 'running') break
+        const own = { ref: sandbox.providerRef as string, incarnation: seen.incarnation, key: undefined }
+        for await (const _piece of backend.attach(own, '9', CALL)) throw new Error('the dead speak')
+      }
+      expect(goesOn).toBe(20)
+      const { items } = await fleet.events(sandbox.id)
+      expect(items.filter(({ type }) => type === 'execution_ended')).toHaveLength(1)
     })
-    const home = await makeHome(path.join(world().dataFolder, 'sandboxes'), world().place.fleet)
-    const instance = await findInstance(home, sandbox.providerRef as string)
-    if (instance?.labels.cgroups.memory) {
-      expect(execution).toMatchObject({ status: 'failed', reason: 'oom_killed', exitCode: 137 })
-    } else await fleet.cancel(execution.id, LONG)
-    await fleet.execute(sandbox.id, { command: ['touch', 'done'], ...LONG })
-    expect(await endOf(world(), other.execution)).toMatchObject({ status: 'succeeded' })
-  })
-})
 
-describeExecutions('executions of real processes', (world) => {
-  test('their output and their exit code are what they are', async () => {
-    const { fleet } = world()
-    const { id } = await running(world())
-    const { execution } = await fleet.execute(id, { command: sh('echo out; echo err >&2; exit 7'), ...LONG })
-    expect(execution).toMatchObject({ status: 'failed', reason: 'error', exitCode: 7 })
-    expect(await textOf(world(), execution.id)).toBe('out\nerr\n')
-    const missing = await fleet.execute(id, { command: ['no-such-program'], ...LONG })
-    expect(missing.execution).toMatchObject({ status: 'failed', exitCode: 127 })
-    expect(await textOf(world(), missing.execution.id)).toContain('no-such-program')
-  })
-
-  test('one that is cancelled has ended with all that it had started', async () => {
-    const { fleet } = world()
-    const sandbox = await running(world(), { command: sh('exec sleep 600'), sidecar: SIDECAR })
-    const command = sh('trap "" TERM; sleep 600 & echo $$ > next; mv next pid; wait; sleep 600')
-    const { execution } = await fleet.execute(sandbox.id, { command })
-    await pidIn(world(), sandbox, 'pid')
-    const cancelled = await fleet.cancel(execution.id, LONG)
-    expect(cancelled.execution).toMatchObject({ status: 'cancelled', reason: 'cancelled' })
-    expect((await partsOf(world(), sandbox)).toSorted()).toEqual(['agent', 'sidecar'])
-  })
-
-  test('a sleeping sandbox is woken for it, with what it had in memory; a lost one is replaced', async () => {
-    const { fleet } = world()
-    const counting = sh('i=0; while :; do i=$((i+1)); echo $i > next && mv next count; sleep 0.01; done')
-    const before = await world().suspended({
-      backend: 'local',
-      agent: { command: counting },
-      wake: { commands: [until('count')] },
+    test('killed for its memory, where the system counts that: oom_killed, and the other one of the sandbox is not', async () => {
+      const { fleet } = world()
+      const sandbox = await running(
+        world(),
+        { command: sh('exec sleep 600'), sidecar: SIDECAR },
+        {
+          limits: { memoryBytesMax: 64 * 1024 * 1024 },
+        },
+      )
+      const other = await fleet.execute(sandbox.id, { command: sh(`${until('done')}; echo fine`) })
+      const { execution } = await fleet.execute(sandbox.id, {
+        command: [process.execPath, '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1))'],
+        ...LONG,
+      })
+      const home = await makeHome(path.join(world().dataFolder, 'sandboxes'), world().place.fleet)
+      const instance = await findInstance(home, sandbox.providerRef as string)
+      if (instance?.labels.cgroups.memory) {
+        expect(execution).toMatchObject({ status: 'failed', reason: 'oom_killed', exitCode: 137 })
+      } else await fleet.cancel(execution.id, LONG)
+      await fleet.execute(sandbox.id, { command: ['touch', 'done'], ...LONG })
+      expect(await endOf(world(), other.execution)).toMatchObject({ status: 'succeeded' })
     })
-    const woken = await fleet.execute(before.id, { command: ['cat', 'count'], ...LONG })
-    expect(woken.execution.status).toBe('succeeded')
-    expect(Number(await textOf(world(), woken.execution.id))).toBeGreaterThan(0)
-    expect(woken.sandbox.providerRef).toBe(before.providerRef)
-    await loseProcesses(world(), before)
-    const replaced = await fleet.execute(before.id, { command: ['echo', 'fresh'], ifLost: 'respawn', ...LONG })
-    expect(replaced.execution.status).toBe('succeeded')
-    expect(replaced.sandbox.providerRef).not.toBe(before.providerRef)
-    expect(await textOf(world(), replaced.execution.id)).toBe('fresh\n')
-  })
+  },
+  { stores: ['postgres'] },
+)
 
-  test('a pause that interrupts stops a command; the agent of the sandbox sleeps, and can be followed again', async () => {
-    const { fleet } = world()
-    const sandbox = await running(world(), { command: sh('echo one; until [ -e go ]; do sleep 0.01; done; echo two') })
-    const own = await fleet.execute(sandbox.id)
-    const { execution } = await fleet.execute(sandbox.id, {
-      command: sh('echo $$ > next; mv next pid; exec sleep 600'),
+describeExecutions(
+  'executions of real processes',
+  (world) => {
+    test('their output and their exit code are what they are', async () => {
+      const { fleet } = world()
+      const { id } = await running(world())
+      const { execution } = await fleet.execute(id, { command: sh('echo out; echo err >&2; exit 7'), ...LONG })
+      expect(execution).toMatchObject({ status: 'failed', reason: 'error', exitCode: 7 })
+      expect(await textOf(world(), execution.id)).toBe('out\nerr\n')
+      const missing = await fleet.execute(id, { command: ['no-such-program'], ...LONG })
+      expect(missing.execution).toMatchObject({ status: 'failed', exitCode: 127 })
+      expect(await textOf(world(), missing.execution.id)).toContain('no-such-program')
     })
-    await pidIn(world(), sandbox, 'pid')
-    const { operation } = await fleet.pause(sandbox.id, { ifBusy: 'interrupt', ...LONG })
-    expect(operation).toMatchObject({ status: 'succeeded' })
-    expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled' })
-    expect(await endOf(world(), own.execution)).toMatchObject({ status: 'cancelled' })
-    expect(await partsOf(world(), sandbox)).not.toContain(execution.id)
-    await fleet.execute(sandbox.id, { command: ['touch', 'go'], ...LONG })
-    const again = await fleet.execute(sandbox.id, LONG)
-    expect(again.execution).toMatchObject({ status: 'succeeded', exitCode: 0 })
-    expect(await textOf(world(), again.execution.id)).toBe('one\ntwo\n')
-  })
 
-  test('a sandbox that is killed takes them with it', async () => {
-    const { fleet } = world()
-    const sandbox = await running(world())
-    const { execution } = await fleet.execute(sandbox.id, { command: sh('echo x; exec sleep 600') })
-    await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(2)
-    await fleet.kill(sandbox.id, LONG)
-    expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', outputBytes: 2 })
-    expect(await partsOf(world(), sandbox)).toEqual([])
-  })
-})
+    test('one that is cancelled has ended with all that it had started', async () => {
+      const { fleet } = world()
+      const sandbox = await running(world(), { command: sh('exec sleep 600'), sidecar: SIDECAR })
+      const command = sh('trap "" TERM; sleep 600 & echo $$ > next; mv next pid; wait; sleep 600')
+      const { execution } = await fleet.execute(sandbox.id, { command })
+      await pidIn(world(), sandbox, 'pid')
+      const cancelled = await fleet.cancel(execution.id, LONG)
+      expect(cancelled.execution).toMatchObject({ status: 'cancelled', reason: 'cancelled' })
+      expect((await partsOf(world(), sandbox)).toSorted()).toEqual(['agent', 'sidecar'])
+    })
+
+    test('a sleeping sandbox is woken for it, with what it had in memory; a lost one is replaced', async () => {
+      const { fleet } = world()
+      const counting = sh('i=0; while :; do i=$((i+1)); echo $i > next && mv next count; sleep 0.01; done')
+      const before = await world().suspended({
+        backend: 'local',
+        agent: { command: counting },
+        wake: { commands: [until('count')] },
+      })
+      const woken = await fleet.execute(before.id, { command: ['cat', 'count'], ...LONG })
+      expect(woken.execution.status).toBe('succeeded')
+      expect(Number(await textOf(world(), woken.execution.id))).toBeGreaterThan(0)
+      expect(woken.sandbox.providerRef).toBe(before.providerRef)
+      await loseProcesses(world(), before)
+      const replaced = await fleet.execute(before.id, { command: ['echo', 'fresh'], ifLost: 'respawn', ...LONG })
+      expect(replaced.execution.status).toBe('succeeded')
+      expect(replaced.sandbox.providerRef).not.toBe(before.providerRef)
+      expect(await textOf(world(), replaced.execution.id)).toBe('fresh\n')
+    })
+
+    test('a pause that interrupts stops a command; the agent of the sandbox sleeps, and can be followed again', async () => {
+      const { fleet } = world()
+      const sandbox = await running(world(), {
+        command: sh('echo one; until [ -e go ]; do sleep 0.01; done; echo two'),
+      })
+      const own = await fleet.execute(sandbox.id)
+      const { execution } = await fleet.execute(sandbox.id, {
+        command: sh('echo $$ > next; mv next pid; exec sleep 600'),
+      })
+      await pidIn(world(), sandbox, 'pid')
+      const { operation } = await fleet.pause(sandbox.id, { ifBusy: 'interrupt', ...LONG })
+      expect(operation).toMatchObject({ status: 'succeeded' })
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled' })
+      expect(await endOf(world(), own.execution)).toMatchObject({ status: 'cancelled' })
+      expect(await partsOf(world(), sandbox)).not.toContain(execution.id)
+      await fleet.execute(sandbox.id, { command: ['touch', 'go'], ...LONG })
+      const again = await fleet.execute(sandbox.id, LONG)
+      expect(again.execution).toMatchObject({ status: 'succeeded', exitCode: 0 })
+      expect(await textOf(world(), again.execution.id)).toBe('one\ntwo\n')
+    })
+
+    test('a sandbox that is killed takes them with it', async () => {
+      const { fleet } = world()
+      const sandbox = await running(world())
+      const { execution } = await fleet.execute(sandbox.id, { command: sh('echo x; exec sleep 600') })
+      await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(2)
+      await fleet.kill(sandbox.id, LONG)
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', outputBytes: 2 })
+      expect(await partsOf(world(), sandbox)).toEqual([])
+    })
+  },
+  { stores: ['postgres'] },
+)
 
 describeExecutions(
   'output before, during and after the death of a worker',
@@ -207,5 +217,5 @@ describeExecutions(
       expect(await textOf(world(), execution.id)).toBe('begun\nover\n')
     })
   },
-  { worker: false },
+  { worker: false, stores: ['postgres'] },
 )

@@ -1,27 +1,35 @@
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import type { Execution, Sandbox } from '../../src/index.ts'
 import type { FakeAgent } from '../support/provider.ts'
-import { describeStores } from '../support/stores.ts'
+import { describeStores, type StoreKind } from '../support/stores.ts'
 import { createWorld, QUICK, type World } from '../support/world.ts'
 
 /** Breaks of a stream that come to their end soon. */
 export const BRIEF = { ...QUICK, breaksMax: 4, breakMs: [5, 50] as const, overdueMs: 1_000, interruptMs: 5_000 }
 
 /** A world for the file, on each of the queue stores, with a worker in it. */
-export function describeExecutions(name: string, tests: (world: () => World) => void, { worker = true } = {}): void {
-  describeStores(name, (kind) => {
-    let world: World
-    beforeAll(async () => {
-      world = await createWorld(kind)
-      if (worker) await world.startWorker({ patience: BRIEF })
-    })
-    afterEach(async () => {
-      world.provider.becomeHonest()
-      await world.expectInvariants()
-    })
-    afterAll(() => world.end())
-    tests(() => world)
-  })
+export function describeExecutions(
+  name: string,
+  tests: (world: () => World) => void,
+  { worker = true, stores }: { worker?: boolean; stores?: StoreKind[] } = {},
+): void {
+  describeStores(
+    name,
+    (kind) => {
+      let world: World
+      beforeAll(async () => {
+        world = await createWorld(kind)
+        if (worker) await world.startWorker({ patience: BRIEF })
+      })
+      afterEach(async () => {
+        world.provider.becomeHonest()
+        await world.expectInvariants()
+      })
+      afterAll(() => world.end())
+      tests(() => world)
+    },
+    stores,
+  )
 }
 
 export type Working = { sandbox: Sandbox; execution: Execution; agent: FakeAgent }

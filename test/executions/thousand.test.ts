@@ -49,5 +49,5 @@ describeExecutions(
       )
     })
   },
-  { worker: false },
+  { worker: false, stores: ['redis'] },
 )

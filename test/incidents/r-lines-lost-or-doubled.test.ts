@@ -87,7 +87,7 @@ describeIncident(
       expect((await world().eye.counts()).streams.failed).toBe(0)
     })
   },
-  { worker: false },
+  { worker: false, stores: ['redis'] },
 )
 
 /** The same numbers in every run (mulberry32). */

@@ -24,8 +24,13 @@ export async function createStoreHome(kind: StoreKind): Promise<StoreHome> {
 }
 
 /** Runs the same tests on both. */
-export function describeStores(what: string, tests: (kind: StoreKind) => void): void {
-  describe.each(STORE_KINDS)(`${what}, on %s`, tests)
+/** On both stores; or on one of them, for what takes long and does not depend on how jobs are kept. */
+export function describeStores(
+  what: string,
+  tests: (kind: StoreKind) => void,
+  kinds: readonly StoreKind[] = STORE_KINDS,
+) {
+  describe.each(kinds)(`${what}, on %s`, tests)
 }
 
 export function openTestStore(home: StoreHome, options: Pick<StoreOptions, 'role' | 'events'>): QueueStore {
