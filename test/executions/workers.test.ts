@@ -84,6 +84,21 @@ describeExecutions(
       expect(started).toEqual(['after undefined', 'after hang'])
     })
 
+    test('goes on counting breaks where another has left off', async () => {
+      const { fleet, provider } = world()
+      const patient = { ...BRIEF, breaksMax: 1_000_000, breakMs: [1, 1] as const }
+      const first = await world().startWorker({ patience: patient })
+      provider.breaksStreams = () => ({ afterBytes: 0, how: 'end' })
+      const { execution } = await work(world())
+      const breaks = async () => (await fleet.execution(execution.id)).execution.breaks
+      await expect.poll(breaks).toBeGreaterThan(2 * BRIEF.breaksMax)
+      await first.stop()
+      const counted = await breaks()
+      const second = await world().startWorker({ patience: BRIEF })
+      expect(await endOf(world(), execution)).toMatchObject({ reason: 'stream_lost', breaks: counted + 1 })
+      await second.stop()
+    })
+
     test('that was stopped in the middle and comes back writes nothing: whoever took over does', async () => {
       const { fleet } = world()
       const frozen = await forkWorker(world(), { patience: BRIEF })
