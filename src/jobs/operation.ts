@@ -38,7 +38,6 @@ export type Work = Taken & {
   backend: Backend
   provider: Provider
   events: Events
-  ringForExecutions: JobDeps['ringForExecutions']
   /** What was seen at the provider, for whoever asks why. */
   evidence: Record<string, unknown>
 }
@@ -173,8 +172,7 @@ function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
   const backend = deps.backends.get(name) as Backend
   const ids = { asker: { operationId: taken.operation.id }, sandboxId: taken.sandbox.id }
   const provider = new Provider({ backend: name, ...ids, patience, signal, events })
-  const { clock, ringForExecutions } = deps
-  return { ...taken, db, fleet, clock, backend, provider, events, ringForExecutions, evidence: {} }
+  return { ...taken, db, fleet, clock: deps.clock, backend, provider, events, evidence: {} }
 }
 
 function explain(notTaken: NotTaken, operationId: string): Outcome {

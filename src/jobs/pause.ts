@@ -61,14 +61,7 @@ export const pause: Verb = {
  * What runs in it has ended by now, is ended here, or keeps it from being paused. The agent that it was made with is not ended:
  * that sleeps with it, and its execution ends with the pause.
  */
-async function makeIdle({
-  db,
-  clock,
-  sandbox,
-  operation,
-  provider,
-  ringForExecutions,
-}: Work): Promise<Ending | undefined> {
+async function makeIdle({ db, clock, sandbox, operation, provider }: Work): Promise<Ending | undefined> {
   const { if_busy } = operation.options
   if (sandbox.open_executions === 0 || if_busy === undefined) return undefined
   if (if_busy === 'wait') {
@@ -78,8 +71,7 @@ async function makeIdle({
     return { status: 'failed', error: failure('sandbox_busy', message), rest: { state: 'running' } }
   }
   const which = { sandboxId: sandbox.id, askedBefore: operation.created_at, withCommand: true }
-  const cancelled = await requestCancel(db, which, clock)
-  await ringForExecutions(cancelled.filter(({ status }) => status === 'queued').map(({ id }) => id))
+  await requestCancel(db, which, clock) // those that have not begun end when this has settled
   await provider.poll(provider.patience.interruptMs, async () => {
     const { commands } = await countRunning(db, sandbox.id)
     if (commands === 0) return { answer: undefined }

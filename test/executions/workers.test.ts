@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { Db } from '../../src/db/pool.ts'
+import { QUEUE_NAMES } from '../../src/queues/names.ts'
 import { forkWorker } from '../support/crash.ts'
 import { BRIEF, describeExecutions, endOf, textOf, work } from './setup.ts'
 
@@ -9,7 +10,8 @@ describeExecutions(
   (world) => {
     test('that is stopped hands its executions over at once, and another goes on from the same byte', async () => {
       const { fleet, provider } = world()
-      const first = await world().startWorker({ patience: BRIEF })
+      // It would have ten minutes for it.
+      const first = await world().startWorker({ patience: BRIEF, graceMs: 600_000 })
       const all = await Promise.all(Array.from({ length: 20 }, () => work(world())))
       for (const { agent } of all) agent.write('first, ')
       for (const { execution } of all)
@@ -82,6 +84,36 @@ describeExecutions(
         await second.stop()
       }
       expect(started).toEqual(['after undefined', 'after hang'])
+    })
+
+    test('that pauses and interrupts cancels what has not begun, too, and that does not wake the sandbox again', async () => {
+      const { fleet, provider } = world()
+      const operating = QUEUE_NAMES.filter((name) => name !== 'streams')
+      const first = await world().startWorker({ patience: BRIEF, queues: operating })
+      const { id } = await world().running()
+      const { execution } = await fleet.execute(id, { command: ['x'] })
+      expect(execution.status).toBe('queued')
+      expect((await fleet.pause(id, { ifBusy: 'interrupt', wait: '30s' })).sandbox.state).toBe('suspended')
+      const second = await world().startWorker({ patience: BRIEF })
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', startedAt: null })
+      expect((await fleet.get(id)).state).toBe('suspended')
+      expect(provider.agentKeysOf(id)).toEqual([])
+      await Promise.all([first.stop(), second.stop()])
+    })
+
+    test('is told of a pause that has waited by the end it waited for, or by whoever asks for something else', async () => {
+      const { fleet } = world()
+      const { events, stop } = await world().startWorker({ patience: BRIEF })
+      const [ending, killed] = await Promise.all([work(world()), work(world())])
+      const pauses = [ending, killed].map(({ sandbox }) => fleet.pause(sandbox.id, { ifBusy: 'wait', wait: '30s' }))
+      await expect.poll(async () => (await fleet.get(killed.sandbox.id)).state).toBe('pausing')
+      await events.until('job.superseded', 2) // both were looked at, and wait
+      ending.agent.exit()
+      await fleet.kill(killed.sandbox.id, { wait: '30s' })
+      expect((await Promise.all(pauses)).map(({ operation }) => operation.status)).toEqual(['succeeded', 'failed'])
+      // Whoever looks for what nobody has heard of was not needed.
+      expect(events.count('operation.rung_again')).toBe(0)
+      await stop()
     })
 
     test('goes on counting breaks where another has left off', async () => {

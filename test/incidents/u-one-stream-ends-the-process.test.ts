@@ -38,6 +38,33 @@ describeIncident(
       }
       expect(hasDied).toBe(false)
     })
+
+    test('one that hangs does not hide that its agent has ended', async () => {
+      const { provider } = world()
+      const { stop } = await world().startWorker({ patience: { ...BRIEF, quietMs: 200, staleMs: 1_000_000 } })
+      let attached = 0
+      provider.breaksStreams = () => (attached++ === 0 ? { afterBytes: 2, how: 'hang' } : undefined)
+      provider.starts = (agent) => agent.write('0123456789')
+      const { execution, agent } = await work(world())
+      agent.exit({ exitCode: 4 })
+      expect(await endOf(world(), execution)).toMatchObject({ exitCode: 4, outputBytes: 10 })
+      await stop()
+    })
+
+    test('one that hangs while its agent works is attached to anew after a while', async () => {
+      const { fleet, provider } = world()
+      const { stop } = await world().startWorker({ patience: { ...BRIEF, quietMs: 100, staleMs: 300 } })
+      let attached = 0
+      provider.breaksStreams = () => (attached++ === 0 ? { afterBytes: 2, how: 'hang' } : undefined)
+      provider.starts = (agent) => agent.write('0123456789')
+      const { execution, agent } = await work(world())
+      await expect
+        .poll(async () => (await fleet.execution(execution.id)).execution.outputBytes, { timeout: 20_000 })
+        .toBe(10)
+      agent.exit()
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
+      await stop()
+    })
   },
   { worker: false },
 )

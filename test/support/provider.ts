@@ -344,6 +344,10 @@ export class FakeProvider {
     }
   }
 
+  agentKeysOf(sandboxId: string): string[] {
+    return this.instancesOf(sandboxId).flatMap(({ agents }) => [...agents.keys()])
+  }
+
   async #stream(response: ServerResponse, { ref, agent: { incarnation, key }, from }: Attach): Promise<void> {
     const instance = this.instances.get(ref)
     const agent = instance?.agents.get(key ?? '')
