@@ -144,6 +144,17 @@ describe('taking an execution', () => {
   })
 })
 
+test('nothing begins while an operation is at work, whatever that is', async () => {
+  for (const kind of ['pause', 'snapshot', 'kill'] as const) {
+    const { id } = await ledger.at('running')
+    const execution = await ledger.execute(id)
+    await ledger.ask(id, kind, { options: { if_busy: 'interrupt' } })
+    const start = { id: execution.id, incarnation: 'one', clock: ledger.clock }
+    expect(await startExecution(database.db, start)).toBeUndefined()
+    expect(await find(execution.id)).toMatchObject({ status: 'queued', incarnation: null })
+  }
+})
+
 describe('the roll call', () => {
   const call = async (execution: ExecutionRow, time: string) =>
     (await callRoll(database.db, [execution], { overdueMs: OVERDUE_MS, clock: at(time) }))[0]

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type DbHandle, openDb } from '../../src/db/pool.ts'
 import { Events } from '../../src/events.ts'
-import { ask, askToSpawn } from '../../src/fleet/ask.ts'
-import { keepRinging, ringForUnheard } from '../../src/fleet/bell.ts'
+import { ask, askToExecute, askToSpawn } from '../../src/fleet/ask.ts'
+import { keepRinging, ringForUnfollowed, ringForUnheard } from '../../src/fleet/bell.ts'
 import { Producer } from '../../src/queues/bullmq/producer.ts'
 import type { QueueName } from '../../src/queues/names.ts'
 import { stoppedClock } from '../support/clock.ts'
@@ -49,7 +49,7 @@ describeStores('the bell', (kind) => {
   const rungFor = async (name: QueueName): Promise<string[]> => {
     const queue = (await eye.all()).find(({ definition }) => definition.name === name)?.queue
     const jobs = (await queue?.getJobs(['wait', 'prioritized'])) ?? []
-    return jobs.map((job) => (job.data as { operationId: string }).operationId)
+    return jobs.map(({ data }) => data.operationId ?? data.executionId)
   }
 
   test('is rung for work, in the queue of its kind, and for nothing else', async () => {
@@ -66,6 +66,27 @@ describeStores('the bell', (kind) => {
     await ledger.drain(id)
     await ask(deps, { sandboxId: id, kind: 'kill' })
     expect(await rungFor('teardown')).toEqual([])
+  })
+
+  test('is rung for an execution, and again when nobody is heard to follow it, also when it could not be at first', async () => {
+    const { id: sandboxId } = await ledgerOn(deps.db, deps).at('running')
+    const asked = { sandboxId, hardDeadlineMs: 3_600_000, outputBytesMax: 1_000 }
+    const heard = await askToExecute(deps, asked)
+    expect(await rungFor('streams')).toEqual([heard.execution.id])
+    await proxy.refuse()
+    const unheard = await askToExecute(deps, asked)
+    expect(unheard.execution.status).toBe('queued')
+    expect(events.count('execution.unheard')).toBe(1)
+    clock.advance(10_000)
+    expect(await ringForUnfollowed(deps)).toBe(0)
+    await proxy.heal()
+    clock.advance(10_000)
+    const ringing = keepRinging(deps, { everyMs: 1_000_000 })
+    await events.until('execution.rung_again')
+    await ringing.stop()
+    // The other one still waits to be taken, so its rings are one.
+    expect((await rungFor('streams')).toSorted()).toEqual([heard.execution.id, unheard.execution.id].toSorted())
+    expect(await ringForUnfollowed(deps)).toBe(0)
   })
 
   test('that cannot be reached does not refuse a request: it is accepted, and rung for later', async () => {
