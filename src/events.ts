@@ -37,6 +37,7 @@ export const EVENTS = {
   'execution.rung_again': { level: 'info', says: 'rang again for an execution that nobody was heard to follow' },
   'execution.followed': { level: 'debug', says: 'follows an execution' },
   'execution.broke': { level: 'debug', says: 'the output of an execution ended or was cut' },
+  'execution.set_back': { level: 'warn', says: 'could not go on with an execution; it is taken up again' },
   'execution.ended': { level: 'info', says: 'execution ended' },
   'execution.left_over': { level: 'warn', says: 'could not stop the agent of an execution that has ended' },
   'execution.roll_call_failed': { level: 'warn', says: 'could not ask what is wished of executions; asking again' },

@@ -86,6 +86,8 @@ export async function requestExecution(db: Db, asked: ExecutionRequest): Promise
     select sandboxes.state, to_jsonb(executions), to_jsonb(sandboxes),
       executions.sandbox_id = ${sandboxId} and executions.command is not distinct from ${given.command}::jsonb
         and executions.options = ${given.options}::jsonb
+        and (hard_deadline_at - executions.created_at, silence_ms, output_bytes_max) is not distinct from
+          (${interval(hardDeadlineMs)}, ${silenceMs}::bigint, ${outputBytesMax}::bigint)
     from known
     join sandman.executions on executions.id = known.execution_id
     join sandman.sandboxes on sandboxes.id = executions.sandbox_id`
@@ -162,7 +164,10 @@ export async function startExecution(
     /* start_execution */ with ${sandboxOf(id, clock)}, execution as (
       update sandman.executions set status = 'running', started_at = sandbox.now, incarnation = ${incarnation}
       from sandbox
-      where executions.id = ${id} and status = 'queued' and sandbox.state = 'running'
+      where executions.id = ${id} and status = 'queued' and (sandbox.state = 'running' or exists (
+          -- A pause that waits for it.
+          select from sandman.operations where operations.id = sandbox.operation_id
+            and operations.options ->> 'if_busy' = 'wait' and operations.created_at >= executions.created_at))
         and (${fence ?? null}::int is null or executions.fence = ${fence ?? null})
       returning executions.*
     ), told as (
@@ -175,7 +180,7 @@ export async function startExecution(
 
 export type EndedExecution = {
   execution: ExecutionRow
-  /** A pause that waited for this end: the caller rings for it. */
+  /** What may be a pause that waited for this end: the caller rings for it as for one, and nobody follows that if it is not. */
   awaitedBy: { operationId: string; kind: Kind } | undefined
 }
 
@@ -188,7 +193,7 @@ export async function endExecution(
   asked: { id: string; end: ExecutionEnd; fence?: number | undefined; only?: ExecutionStatus; clock: Clock },
 ): Promise<EndedExecution | undefined> {
   const { id, end, fence = null, only = null } = asked
-  const { rows } = await sql<{ execution: Json; awaitedBy: EndedExecution['awaitedBy'] | null }>`
+  const { rows } = await sql<{ execution: Json; at_work: string | null }>`
     /* end_execution */ with ${sandboxOf(id, asked.clock)}, execution as (
       update sandman.executions set status = ${end.status}, reason = ${end.reason}, exit_code = ${end.exitCode ?? null},
         message = ${end.message === undefined ? null : storable(end.message)}, ended_at = sandbox.now, ring_at = null
@@ -200,20 +205,18 @@ export async function endExecution(
       update sandman.sandboxes set open_executions = sandboxes.open_executions - 1,
         last_active_at = greatest(last_active_at, execution.ended_at)
       from execution where sandboxes.id = execution.sandbox_id
-      returning sandboxes.operation_id
+      returning case when state in ('pausing', 'killing') then operation_id end as operation_id
     ), told as (
       insert into sandman.events (sandbox_id, at, type, execution_id, detail)
       select sandbox_id, ended_at, 'execution_ended', id,
         jsonb_strip_nulls(jsonb_build_object('status', status, 'reason', reason, 'exit_code', exit_code, 'message', message))
       from execution
     )
-    select to_jsonb(execution) as execution, (
-      select jsonb_build_object('operationId', operations.id, 'kind', kind)
-      from counted join sandman.operations on operations.id = counted.operation_id and options ->> 'if_busy' = 'wait'
-    ) as "awaitedBy"
-    from execution`.execute(db)
+    select to_jsonb(execution) as execution, (select operation_id from counted) as at_work from execution`.execute(db)
   const [ended] = rows
-  return ended && { execution: fromJson<ExecutionRow>(ended.execution), awaitedBy: ended.awaitedBy ?? undefined }
+  if (!ended) return undefined
+  const awaitedBy = ended.at_work === null ? undefined : ({ operationId: ended.at_work, kind: 'pause' } as const)
+  return { execution: fromJson<ExecutionRow>(ended.execution), awaitedBy }
 }
 
 function sandboxOf(executionId: string, clock: Clock): RawBuilder<unknown> {
@@ -222,7 +225,7 @@ function sandboxOf(executionId: string, clock: Clock): RawBuilder<unknown> {
       where id = (select sandbox_id from sandman.executions where executions.id = ${executionId})
       for update
     ), sandbox as (
-      select id, state, ${dbMoment(clock)} as now from locked
+      select id, state, operation_id, ${dbMoment(clock)} as now from locked
     )`
 }
 
@@ -251,14 +254,24 @@ export async function requestCancel(
 
 /** Writes down which operation wakes its sandbox, so that its failure is known to be this execution's. */
 export async function recordWake(db: Db, { id, operationId }: { id: string; operationId: string }): Promise<void> {
-  await sql`update sandman.executions set wake_operation_id = ${operationId}
+  await sql`update sandman.executions set wakes = wakes + 1, wake_operation_id = ${operationId}
     where id = ${id} and status = 'queued'`.execute(db)
 }
 
-/** Of those that run: how many there are in a sandbox, and how many of them are commands of their own. */
-export async function countRunning(db: Db, sandboxId: string): Promise<{ all: number; commands: number }> {
-  const { rows } = await sql<{ all: number; commands: number }>`
-    select count(*) as all, count(command) as commands from sandman.executions
+/** How many executions keep a pause from being done: those that run, and those that were asked for before it. */
+export async function countAhead(db: Db, { sandboxId, before }: { sandboxId: string; before: Date }): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from sandman.executions
+    where sandbox_id = ${sandboxId} and ring_at is not null and (status = 'running' or created_at <= ${before})`.execute(
+    db,
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** How many commands run in a sandbox. */
+export async function countCommands(db: Db, sandboxId: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(command) as count from sandman.executions
     where sandbox_id = ${sandboxId} and ring_at is not null and status = 'running'`.execute(db)
-  return rows[0] as { all: number; commands: number }
+  return rows[0]?.count ?? 0
 }

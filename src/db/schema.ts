@@ -118,6 +118,8 @@ export type ExecutionRow = {
   options: ExecutionOptions
   /** The operation that was asked for to wake its sandbox. */
   wake_operation_id: string | null
+  /** How often its sandbox was woken for it. */
+  wakes: number
   status: ExecutionStatus
   reason: ExecutionReason | null
   exit_code: number | null

@@ -63,8 +63,8 @@ export type Stale = { settled: false }
  * Ends an operation: its outcome, the sandbox's state, the checkpoint, the event, and whoever is next in line, in one
  * statement and so in one transaction. The sandbox rests in `rest` only in history if somebody waits with work for it.
  *
- * The statement may wait for the sandbox's lock while a request joins the line, and would then not see that request. It
- * notices by the count in the sandbox's row, changes nothing, and is run again: at most once for each that may stand there.
+ * The statement may wait for the sandbox's lock while a request joins the line, or an execution is asked for, and would then
+ * not see that. It notices by the counts in the sandbox's row, changes nothing, and is run again.
  */
 export async function settle(
   db: Db,
@@ -86,7 +86,7 @@ export async function settle(
     }
   }
   throw new Error(
-    `${attempt.operationId} was not settled: the line behind it is not as long as its sandbox says, and that did not change in ${TRIES_MAX} looks`,
+    `${attempt.operationId} was not settled: its line and its executions are not as many as its sandbox says, and that did not change in ${TRIES_MAX} looks`,
   )
 }
 
@@ -146,6 +146,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       from sandbox join sandman.operations on operations.sandbox_id = sandbox.id and operations.status = 'waiting'
     ), current as (
       select *, ${dbMoment(clock)} as now from sandbox where move is not null and waiting = (select count(*) from line)
+        and open_executions = (select count(*) from sandman.executions where executions.sandbox_id = sandbox.id and executions.ring_at is not null)
     ), next as (
       select line.* from line, current where verdict ->> 'answer' = 'work' order by place limit 1
     ), answered as (
@@ -189,13 +190,16 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
     ), cut_off as (
       -- In order, as everybody does who writes several of them, so that no two wait for each other.
       select executions.id from current join sandman.executions on executions.sandbox_id = current.id
-      where current.open_executions > 0 and executions.ring_at is not null and executions.status = 'running'
-        and (${rest.state !== 'running'} or executions.incarnation is distinct from coalesce(${running?.incarnation ?? null}, executions.incarnation))
+      where current.open_executions > 0 and executions.ring_at is not null and case executions.status
+        -- Who ends a sandbox on purpose has ended what was asked of it before: that does not bring it back.
+        when 'queued' then ${rest.state === 'gone' && WISHED.includes(rest.reason)} and executions.created_at <=
+          (select operations.created_at from sandman.operations where operations.id = ${attempt.operationId})
+        else ${rest.state !== 'running'} or executions.incarnation is distinct from coalesce(${running?.incarnation ?? null}, executions.incarnation) end
       order by executions.id for update of executions
     ), interrupted as (
       update sandman.executions set status = ${end.status}, reason = ${end.reason}, message = ${storable(end.message ?? '')},
         ended_at = current.now, ring_at = null
-      from current, cut_off where executions.id = cut_off.id and executions.status = 'running'
+      from current, cut_off where executions.id = cut_off.id and executions.ring_at is not null
       returning executions.*
     ), promoted as (
       -- From the operation, so that this comes after its end: two are never active, not even inside of a statement.
@@ -256,8 +260,7 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       array(select id from answered order by place) as answered,
       array(select id from interrupted) as ended,
       array(select executions.id from current join sandman.executions on executions.sandbox_id = current.id
-        where current.open_executions > 0 and executions.ring_at is not null and executions.status = 'queued') as queued`.execute(
-    db,
-  )
+        where current.open_executions > 0 and executions.ring_at is not null and executions.status = 'queued'
+          and executions.id not in (select id from interrupted)) as queued`.execute(db)
   return rows[0] as Result
 }

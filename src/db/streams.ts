@@ -11,6 +11,8 @@ import type { ExecutionRow, OperationRow, OutputRow, SandboxRow } from './schema
 export type TakenExecution = Omit<FoundExecution, 'checkpoint'> & {
   /** The operation that was asked for to wake its sandbox, as it is now. */
   wake: OperationRow | undefined
+  /** The operation that is at work on its sandbox. */
+  atWork: Pick<OperationRow, 'options' | 'created_at'> | undefined
   isPastDeadline: boolean
 }
 
@@ -25,7 +27,7 @@ export async function takeExecution(
 ): Promise<TakenExecution | NotTakenExecution> {
   const { fleet, executionId, worker, backends, clock } = asked
   const now = dbNow(clock)
-  const { rows } = await sql<{ execution: Json; sandbox: Json; isPastDeadline: boolean }>`
+  const { rows } = await sql<{ execution: Json; sandbox: Json; at_work: Json | null; isPastDeadline: boolean }>`
     /* take_execution */ with execution as (
       update sandman.executions set fence = executions.fence + 1, taken_by = ${worker}, ring_at = ${now} + ${interval(UNSETTLED_MS)}
       from sandman.sandboxes
@@ -33,9 +35,11 @@ export async function takeExecution(
         and sandboxes.id = executions.sandbox_id and backend = any (${backends}::text[])
       returning executions.*
     )
-    select to_jsonb(execution) as execution, to_jsonb(sandboxes) as sandbox,
+    select to_jsonb(execution) as execution, to_jsonb(sandboxes) as sandbox, to_jsonb(operations) as at_work,
       coalesce(hard_deadline_at <= ${now}, false) as "isPastDeadline"
-    from execution join sandman.sandboxes on sandboxes.id = execution.sandbox_id`.execute(db)
+    from execution
+    join sandman.sandboxes on sandboxes.id = execution.sandbox_id
+    left join sandman.operations on operations.id = sandboxes.operation_id`.execute(db)
   const [taken] = rows
   if (!taken) {
     const [found] = await findExecutions(db, { fleet, ids: [executionId] })
@@ -50,6 +54,7 @@ export async function takeExecution(
     execution,
     sandbox: fromJson<SandboxRow>(taken.sandbox),
     wake: waking?.operation,
+    atWork: taken.at_work ? fromJson<OperationRow>(taken.at_work) : undefined,
     isPastDeadline: taken.isPastDeadline,
   }
 }
@@ -141,7 +146,9 @@ export async function callRoll(
     select executions.id, executions.ring_at is not null and executions.fence = mine.fence as "isMine",
       case when cancel_requested_at is not null then 'cancel' when deadline_at <= ${now} then 'deadline' end as wish,
       coalesce(deadline_at + ${interval(overdueMs)} <= ${now}, false) as overdue,
-      state in ('pausing', 'killing') and operations.options ->> 'if_busy' is distinct from 'wait' as moving
+      state in ('pausing', 'killing') and case operations.options ->> 'if_busy'
+        -- It waits for this execution: for whichever end of it, or for the one that it has asked for.
+        when 'wait' then false when 'interrupt' then cancel_requested_at is null else true end as moving
     from mine
     join sandman.executions on executions.id = mine.id
     join sandman.sandboxes on sandboxes.id = executions.sandbox_id

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
+import type { Kind } from '../sandbox/judge.ts'
 import { UNSETTLED_MS } from './bell-times.ts'
 import { fromJson } from './json-row.ts'
 import { dbNow, interval } from './now.ts'
@@ -23,7 +24,7 @@ export type Taken = {
  * when the last of them has ended. `not_mine`: of another backend.
  */
 export type NotTaken =
-  | { attempt: undefined; because: 'unknown' | 'waiting' | 'ended' | 'busy' }
+  | { attempt: undefined; because: 'unknown' | 'waiting' | 'ended' | 'busy' | 'other_kind' }
   | { attempt: undefined; because: 'not_mine'; since: Date }
 
 /**
@@ -38,20 +39,24 @@ export async function take(
     worker: string
     /** Those that this worker can talk to. Left out: all there are. */
     backends?: string[] | undefined
+    /** Those that this worker's queue is for. Left out: any. A ring in the wrong queue must not be followed. */
+    kinds?: readonly Kind[] | undefined
     clock: Clock
   },
 ): Promise<Taken | NotTaken> {
-  const { fleet, operationId, worker, backends = null, clock } = asked
+  const { fleet, operationId, worker, backends = null, kinds = null, clock } = asked
   const { rows } = await sql<{ operation: Json; sandbox: Json; checkpoint: Json | null }>`
     /* take */ with sandbox as (
       update sandman.sandboxes set fence = fence + 1, ring_at = ${dbNow(clock)} + ${interval(UNSETTLED_MS)}
       where operation_id = ${operationId} and fleet = ${fleet}
         and (${backends}::text[] is null or backend = any (${backends}::text[]))
-        -- A pause that waits does so until the executions have ended, or until somebody asks for something else.
+        and (${kinds}::text[] is null or (select kind from sandman.operations where operations.id = ${operationId}) = any (${kinds}::text[]))
+        -- A pause that waits does so until what was asked for before it has ended, or until something is asked for after it.
         and (open_executions = 0 or waiting > 0 or not exists (
-          select from sandman.operations as own join sandman.executions as busy
-            on busy.sandbox_id = own.sandbox_id and busy.ring_at is not null and busy.status = 'running'
-          where own.id = ${operationId} and own.options ->> 'if_busy' = 'wait'))
+          select from sandman.operations as own join sandman.executions as other
+            on other.sandbox_id = own.sandbox_id and other.ring_at is not null
+          where own.id = ${operationId} and own.options ->> 'if_busy' = 'wait'
+          having bool_and(other.status = 'running' or other.created_at <= own.created_at)))
       returning *
     ), operation as (
       update sandman.operations
@@ -70,6 +75,7 @@ export async function take(
       return { attempt: undefined, because: operation.status === 'waiting' ? 'waiting' : 'ended' }
     if (backends && !backends.includes(sandbox.backend))
       return { attempt: undefined, because: 'not_mine', since: operation.started_at ?? operation.created_at }
+    if (kinds && !kinds.includes(operation.kind)) return { attempt: undefined, because: 'other_kind' }
     if (operation.options.if_busy === 'wait' && sandbox.open_executions > 0)
       return { attempt: undefined, because: 'busy' }
     // Its turn came between the two looks. It comes once, so this does not go on.

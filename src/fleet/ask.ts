@@ -6,7 +6,7 @@ import {
   requestExecution,
 } from '../db/executions.ts'
 import { type Requested, request, requestSpawn, type SandboxRequest, type SpawnRequest } from '../db/request.ts'
-import type { ExecutionRow } from '../db/schema.ts'
+import type { ExecutionRow, SandboxRow } from '../db/schema.ts'
 import { ring, ringForExecutions } from './bell.ts'
 
 type Deps = Parameters<typeof ring>[0]
@@ -24,17 +24,21 @@ export async function askToSpawn(deps: Deps, asked: Given<SpawnRequest>): Promis
 async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
   const { id, kind } = requested.operation
   if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
-  // The one ahead may be a pause that waits for executions, and gives way now.
-  const { operation_id: ahead, open_executions } = requested.sandbox
-  if (requested.answer === 'wait' && ahead !== null && open_executions > 0)
-    await ring(deps, { operationId: ahead, kind: 'pause' })
+  if (requested.answer === 'wait') await ringForWaiting(deps, requested.sandbox)
   return requested
 }
 
 export async function askToExecute(deps: Deps, asked: Given<ExecutionRequest>): Promise<FoundExecution> {
   const found = await requestExecution(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })
   if (found.execution.status === 'queued') await ringForExecutions(deps, [found.execution.id])
+  await ringForWaiting(deps, found.sandbox)
   return found
+}
+
+/** What is at work may be a pause that waits for executions, and gives way now. If it is something else, nobody follows the ring. */
+async function ringForWaiting(deps: Deps, { operation_id, open_executions, state }: SandboxRow): Promise<void> {
+  const mayWait = open_executions > 0 && (state === 'pausing' || state === 'killing')
+  if (mayWait && operation_id !== null) await ring(deps, { operationId: operation_id, kind: 'pause' })
 }
 
 /** One that has not begun is cancelled at once. Of one that runs, whoever follows it stops the agent first. */

@@ -10,14 +10,14 @@ import { explainDbError, openDb } from '../db/pool.ts'
 import type { Requested } from '../db/request.ts'
 import { findSandbox, listSandboxes } from '../db/sandboxes.ts'
 import { withDeadline } from '../deadline.ts'
-import { SandmanError } from '../errors.ts'
+import { isSandmanError, SandmanError } from '../errors.ts'
 import { type Event, Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
-import { type OutputPiece, streamOutput } from './output.ts'
+import { leavable, type OutputPiece, streamOutput } from './output.ts'
 import {
   AdoptRequest,
   EventsRequest,
@@ -144,7 +144,7 @@ export function createFleet(options: FleetOptions): Fleet {
 
   /** Every call passes here: a closed fleet says so, and a database that fails is explained. */
   async function call<T>(work: () => Promise<T>): Promise<T> {
-    if (closing) throw new SandmanError('fleet_closed', 'The fleet is closed: create a new one.')
+    if (closing) throw closed()
     const working = work()
     underWay.add(working)
     try {
@@ -327,15 +327,17 @@ export function createFleet(options: FleetOptions): Fleet {
         return ended(await requireExecution(executionId), waiting)
       })
     },
-    async *output(executionId, request = {}) {
-      const { from, signal } = parseRequest(OutputRequest, request)
-      await call(() => requireExecution(executionId))
-      try {
-        yield* streamOutput({ db, room }, { executionId, from, signal })
-      } catch (error) {
-        throw explainDbError(error, databaseUrl)
-      }
-    },
+    output: (executionId, request = {}) =>
+      leavable(async function* (left) {
+        const { from, signal } = parseRequest(OutputRequest, request)
+        await call(() => requireExecution(executionId))
+        try {
+          const either = signal ? AbortSignal.any([signal, left]) : left
+          yield* streamOutput({ db, room }, { executionId, from, signal: either })
+        } catch (error) {
+          throw closing && !isSandmanError(error) ? closed() : explainDbError(error, databaseUrl)
+        }
+      }),
     async list(request = {}) {
       const { state, backend, cursor, limit } = parseRequest(ListRequest, request)
       return call(async () => {
@@ -365,6 +367,10 @@ type Found = Pick<Requested & FoundOperation, 'operation' | 'sandbox' | 'checkpo
 
 function answer({ operation, sandbox, checkpoint }: Found): Answer {
   return { operation: viewOperation(operation), sandbox: viewSandbox(sandbox, checkpoint) }
+}
+
+function closed(): SandmanError {
+  return new SandmanError('fleet_closed', 'The fleet is closed: create a new one.')
 }
 
 function executionAnswer({ execution, sandbox, checkpoint }: FoundExecution): ExecutionAnswer {

@@ -42,3 +42,26 @@ function hasMoreThan(at: number) {
   return ({ execution }: { execution: { output_bytes: number; ended_at: Date | null } }) =>
     execution.output_bytes > at || execution.ended_at !== null
 }
+
+/** A generator that can be left while it waits: its own `return` would wait with it for a next piece that may never come. */
+export function leavable<T>(generate: (left: AbortSignal) => AsyncGenerator<T, void>): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]() {
+      const leaving = new AbortController()
+      const generator = generate(leaving.signal)
+      const done = { done: true, value: undefined } as const
+      return {
+        next: () =>
+          generator.next().catch((error: unknown) => {
+            if (leaving.signal.aborted) return done
+            throw error
+          }),
+        async return() {
+          leaving.abort()
+          await generator.return().catch(() => {})
+          return done
+        },
+      }
+    },
+  }
+}

@@ -2,7 +2,7 @@ import type { Backend } from '../backends/backend.ts'
 import { recordWake, startExecution } from '../db/executions.ts'
 import type { ExecutionRow } from '../db/schema.ts'
 import { type TakenExecution, takeExecution } from '../db/streams.ts'
-import { SandmanError } from '../errors.ts'
+import { describeError, SandmanError } from '../errors.ts'
 import { type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import type { StreamsPayload } from '../queues/streams.ts'
 import { admit, explainRefusal } from '../sandbox/executions.ts'
@@ -11,6 +11,12 @@ import { notMineMs } from './operation.ts'
 import { PATIENCE } from './patience.ts'
 import { Provider } from './provider.ts'
 import { ask, finish, type StreamDeps, type StreamWork } from './stream-work.ts'
+
+/** Between something that went wrong on our side, such as a database that was away, and the next try. */
+const SET_BACK_MS = 1_000
+
+/** So often a sandbox is woken, or replaced, for one execution. More is a sandbox that does not live. */
+const WAKES_MAX = 5
 
 /** An instance that is neither here nor there is looked at again. */
 const CHANGING_MS = 1_000
@@ -38,9 +44,16 @@ export async function performExecution(
   if ('notMineSince' in taken)
     return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', notMineMs(taken.notMineSince))
   const work = workOn(deps, taken, signal)
-  if (taken.execution.status === 'running') return follow(work)
-  const started = await begin(work, taken)
-  return 'kind' in started ? started : follow({ ...work, execution: started })
+  try {
+    if (taken.execution.status === 'running') return await follow(work)
+    const started = await begin(work, taken)
+    return 'kind' in started ? started : await follow({ ...work, execution: started })
+  } catch (error) {
+    signal.throwIfAborted()
+    // Not a failed attempt of the job: those are few, and an execution may last for days. What is kept is where it goes on.
+    deps.events.emit('execution.set_back', { executionId, error })
+    return snoozed(`it is taken up again: ${describeError(error)}`, SET_BACK_MS)
+  }
 }
 
 function workOn(deps: StreamDeps, { execution, sandbox }: TakenExecution, signal: AbortSignal): StreamWork {
@@ -53,7 +66,7 @@ function workOn(deps: StreamDeps, { execution, sandbox }: TakenExecution, signal
 
 /** Brings a queued execution as far as its sandbox allows: it starts, or waits for an operation, or has ended. */
 async function begin(work: StreamWork, taken: TakenExecution): Promise<ExecutionRow | Outcome> {
-  const { execution, sandbox, wake, isPastDeadline } = taken
+  const { execution, sandbox, wake, atWork, isPastDeadline } = taken
   if (execution.cancel_requested_at !== null)
     return finish(work, { status: 'cancelled', reason: 'cancelled', message: 'It was cancelled before it began.' })
   if (isPastDeadline)
@@ -68,6 +81,7 @@ async function begin(work: StreamWork, taken: TakenExecution): Promise<Execution
     case 'start':
       return start(work)
     case 'wait':
+      if (atWork?.options.if_busy === 'wait' && atWork.created_at >= execution.created_at) return start(work)
       return superseded(`its sandbox is ${sandbox.state}; it is rung for when that has settled`)
     case 'refused':
       return finish(work, {
@@ -81,10 +95,15 @@ async function begin(work: StreamWork, taken: TakenExecution): Promise<Execution
         const message = `${sandbox.id} was not woken (${wake.error.error_type}): ${wake.error.message}`
         return finish(work, { status: 'failed', reason, message })
       }
+      if (execution.wakes >= WAKES_MAX) {
+        const message = `${sandbox.id} was woken ${WAKES_MAX} times for it, and was ${sandbox.state} each time before it began.`
+        return finish(work, { status: 'failed', reason: 'instance_lost', message })
+      }
       const { if_lost } = execution.options
       const asked = await ask(work, 'resume', if_lost ? { if_lost } : {})
-      await recordWake(work.deps.db, { id: execution.id, operationId: asked })
-      return superseded(`its sandbox is woken by ${asked}; it is rung for when that has settled`)
+      if (asked.error?.error_type === 'rate_limited') return snoozed(asked.error.message, SET_BACK_MS)
+      await recordWake(work.deps.db, { id: execution.id, operationId: asked.id })
+      return superseded(`its sandbox is woken by ${asked.id}; it is rung for when that has settled`)
     }
   }
 }
@@ -108,10 +127,17 @@ async function start(work: StreamWork): Promise<ExecutionRow | Outcome> {
       return superseded('its sandbox is on its way elsewhere, or somebody else has it')
     }
     case 'absent':
-    case 'lost':
-      return superseded(`its sandbox is lost, and ended by ${await ask(work, 'kill', { only: 'lost' })}`)
-    case 'suspended':
-      return superseded(`its provider has put its sandbox to sleep: ${await ask(work, 'pause', { if_busy: 'wait' })}`)
+    case 'lost': {
+      const { id, error } = await ask(work, 'kill', { only: 'lost' })
+      return error ? snoozed(error.message, SET_BACK_MS) : superseded(`its sandbox is lost, and ended by ${id}`)
+    }
+    case 'suspended': {
+      // Its provider has put it to sleep. That is written down by a pause, which only has to look.
+      const { id, error } = await ask(work, 'pause', { if_busy: 'ignore' })
+      if (error?.error_type === 'rate_limited') return snoozed(error.message, SET_BACK_MS)
+      if (error) return finish(work, { status: 'failed', reason: 'instance_lost', message: error.message })
+      return superseded(`its provider has put its sandbox to sleep, which ${id} writes down`)
+    }
     case 'changing':
       return snoozed(`its sandbox is changing: ${seen.why}`, CHANGING_MS)
   }

@@ -36,6 +36,8 @@ class Following {
   /** Breaks in a row that brought nothing. Goes on from what an earlier worker has counted. */
   #breaks: number
   #isStarted: boolean
+  #failedStarts = 0
+  #startFailure: string | undefined
   /** Once it is known how the agent ended, nobody is asked again. */
   #dead: Extract<AgentSeen, { is: 'terminated' }> | undefined
   #isDrained = false
@@ -88,6 +90,7 @@ class Following {
           overdue,
           moving,
           followsOwn: this.#agent.key === undefined,
+          notStarted: this.#startFailure,
         })
         if (decision.action === 'finish') {
           if (decision.stop) await this.#stop()
@@ -101,7 +104,7 @@ class Following {
           if (!progressed) await this.#pause(this.#breaks)
           break
         }
-        await this.#pause(asked + 1)
+        await this.#pause(this.#isStarted ? asked + 1 : this.#failedStarts)
         // What nobody can see just now is not a break; what can be seen and brings nothing is.
         if (decision.action === 'wait' && agent.is !== 'unknown' && !moving) await this.#count(this.#breaks + 1)
         if (!this.#isStarted) break
@@ -122,9 +125,12 @@ class Following {
     try {
       await provider.ask('start_agent', (call) => backend.startAgent({ ref, incarnation }, asked, call))
       this.#isStarted = true
+      this.#startFailure = undefined
     } catch (error) {
       this.#work.signal.throwIfAborted()
-      if (isBackendError(error, ...UNSTARTABLE)) return `It was not started: ${describeError(error)}`
+      this.#failedStarts++
+      this.#startFailure = describeError(error)
+      if (isBackendError(error, ...UNSTARTABLE)) return `It was not started: ${this.#startFailure}`
     }
     return undefined
   }

@@ -6,11 +6,12 @@ import { type Ending, type Settled, settle } from '../db/settle.ts'
 import { type NotTaken, type Taken, take } from '../db/take.ts'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
+import { QUEUE_OF_KIND } from '../queues/catalog.ts'
 import type { QueueDefinition } from '../queues/define.ts'
 import type { OperationPayload } from '../queues/operation.ts'
 import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import { FAILURES, type Failure, failure } from '../sandbox/failures.ts'
-import type { Kind } from '../sandbox/judge.ts'
+import { KINDS, type Kind } from '../sandbox/judge.ts'
 import { PATIENCE, type Patience } from './patience.ts'
 import { failureOf, Provider } from './provider.ts'
 
@@ -81,7 +82,8 @@ export async function performOperation(
   { signal }: { signal: AbortSignal },
 ): Promise<Outcome> {
   const { db, clock, fleet, worker, events } = deps
-  const taken = await take(db, { fleet, operationId, worker, backends: [...deps.backends.keys()], clock })
+  const kinds = KINDS.filter((kind) => QUEUE_OF_KIND[kind] === verb.queue)
+  const taken = await take(db, { fleet, operationId, worker, kinds, backends: [...deps.backends.keys()], clock })
   if (!taken.attempt) return explain(taken, operationId)
   const work = begin(deps, taken, signal)
   events.emit('operation.taken', { ...named(work), attempt: taken.operation.attempt })
@@ -183,6 +185,8 @@ function explain(notTaken: NotTaken, operationId: string): Outcome {
       return superseded('its turn has not come; it is rung for when it does')
     case 'not_mine':
       return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', notMineMs(notTaken.since))
+    case 'other_kind':
+      return superseded('it belongs into another queue')
     case 'busy':
       return superseded('it waits for executions to end; it is rung for when they have')
     case 'unknown':

@@ -1,5 +1,5 @@
 import { BackendError, type Pausing } from '../backends/backend.ts'
-import { countRunning, requestCancel } from '../db/executions.ts'
+import { countAhead, countCommands, requestCancel } from '../db/executions.ts'
 import type { Ending } from '../db/settle.ts'
 import { pauseQueue } from '../queues/pause.ts'
 import { failure } from '../sandbox/failures.ts'
@@ -63,17 +63,17 @@ export const pause: Verb = {
  */
 async function makeIdle({ db, clock, sandbox, operation, provider }: Work): Promise<Ending | undefined> {
   const { if_busy } = operation.options
-  if (sandbox.open_executions === 0 || if_busy === undefined) return undefined
+  if (sandbox.open_executions === 0 || if_busy === undefined || if_busy === 'ignore') return undefined
   if (if_busy === 'wait') {
     // Taken all the same: somebody has asked for something else, which would otherwise wait as long.
-    if ((await countRunning(db, sandbox.id)).all === 0) return undefined
+    if ((await countAhead(db, { sandboxId: sandbox.id, before: operation.created_at })) === 0) return undefined
     const message = `${sandbox.id} still works, and something else was asked of it: this pause gave way.`
     return { status: 'failed', error: failure('sandbox_busy', message), rest: { state: 'running' } }
   }
   const which = { sandboxId: sandbox.id, askedBefore: operation.created_at, withCommand: true }
   await requestCancel(db, which, clock) // those that have not begun end when this has settled
   await provider.poll(provider.patience.interruptMs, async () => {
-    const { commands } = await countRunning(db, sandbox.id)
+    const commands = await countCommands(db, sandbox.id)
     if (commands === 0) return { answer: undefined }
     return { still: new BackendError('sandbox_unreachable', `${commands} executions in ${sandbox.id} do not end.`) }
   })

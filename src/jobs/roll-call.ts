@@ -13,7 +13,7 @@ type Followed = { id: string; fence: number; heard(answer: RollCallAnswer): void
 export type Membership = {
   /** What is true at this moment. */
   look(): Promise<RollCallAnswer>
-  leave(): void
+  leave(): unknown
 }
 
 /**
@@ -23,7 +23,8 @@ export type Membership = {
 export class RollCall {
   readonly #deps: Deps
   readonly #followed = new Set<Followed>()
-  #timer: NodeJS.Timeout | undefined
+  /** As long as there is anybody to call. */
+  #isCalling = false
 
   constructor(deps: Deps) {
     this.#deps = deps
@@ -32,19 +33,22 @@ export class RollCall {
   enter(id: string, fence: number, heard: (answer: RollCallAnswer) => void): Membership {
     const followed = { id, fence, heard }
     this.#followed.add(followed)
-    this.#timer ??= setTimeout(() => void this.#callAll(), EVERY_MS)
+    this.#isCalling ||= this.#callOnAndOn()
     return {
       look: async () => {
         const [answer] = await this.#call([followed])
         return answer ?? { id, isMine: false, wish: null, overdue: false, moving: false } // it was pruned
       },
-      leave: () => {
-        this.#followed.delete(followed)
-        if (this.#followed.size > 0) return
-        clearTimeout(this.#timer)
-        this.#timer = undefined
-      },
+      leave: () => this.#followed.delete(followed),
     }
+  }
+
+  #callOnAndOn(): true {
+    setTimeout(async () => {
+      await this.#callAll()
+      this.#isCalling = this.#followed.size > 0 && this.#callOnAndOn()
+    }, EVERY_MS).unref()
+    return true
   }
 
   async #callAll(): Promise<void> {
@@ -61,7 +65,6 @@ export class RollCall {
     } catch (error) {
       this.#deps.events.emit('execution.roll_call_failed', { error })
     }
-    this.#timer = this.#followed.size === 0 ? undefined : setTimeout(() => void this.#callAll(), EVERY_MS)
   }
 
   #call(followed: readonly Followed[]): Promise<RollCallAnswer[]> {

@@ -1,6 +1,7 @@
 import type { Backend } from '../backends/backend.ts'
 import { endExecution } from '../db/executions.ts'
 import { request } from '../db/request.ts'
+import type { OperationRow } from '../db/schema.ts'
 import type { TakenExecution } from '../db/streams.ts'
 import { done, type Outcome, superseded } from '../queues/outcome.ts'
 import type { ExecutionEnd } from '../sandbox/executions.ts'
@@ -21,11 +22,11 @@ export type StreamWork = Pick<TakenExecution, 'execution' | 'sandbox'> & {
 }
 
 /** Asks for an operation on the execution's own sandbox, as an app would. When it settles, the execution is rung for. */
-export async function ask({ deps, sandbox }: StreamWork, kind: Kind, options: Options): Promise<string> {
+export async function ask({ deps, sandbox }: StreamWork, kind: Kind, options: Options): Promise<OperationRow> {
   const { db, fleet, clock } = deps
   const { answer, operation } = await request(db, { fleet, sandboxId: sandbox.id, kind, options, clock })
   if (answer === 'work') await deps.ring({ operationId: operation.id, kind })
-  return operation.id
+  return operation
 }
 
 /** Writes down the end, once, and tells those who wait for it. */

@@ -1,4 +1,5 @@
 import type { Agent, Piece } from '../backends/backend.ts'
+import { isStorable } from '../backends/spec.ts'
 import type { AgentSeen } from '../sandbox/stream-end.ts'
 import type { StreamWork } from './stream-work.ts'
 
@@ -43,7 +44,7 @@ export async function readStream(
   const cut = new AbortController()
   const stopped = AbortSignal.any([signal, interruption, cut.signal])
   const quiet = watchSilence(work, see, () => cut.abort())
-  const keeper = new Keeper(work, position)
+  const keeper = new Keeper(work, position, () => cut.abort())
   let error: unknown
   try {
     const pieces = backend.attach(agent, position.cursor, { signal: stopped })
@@ -75,9 +76,13 @@ class Keeper {
   #writing: Promise<void> | undefined
   #failure: unknown
 
-  constructor(work: StreamWork, position: StreamPosition) {
+  readonly #onFailure: () => void
+
+  /** A failure is told at once: who waits for the next piece would hear of it only when there is one. */
+  constructor(work: StreamWork, position: StreamPosition, onFailure: () => void) {
     this.#work = work
     this.#position = position
+    this.#onFailure = onFailure
   }
 
   get isFull(): boolean {
@@ -86,6 +91,8 @@ class Keeper {
 
   async keep(piece: Piece): Promise<void> {
     if (piece.bytes.length === 0) return
+    // In the statement that it shares with others it would fail all of them.
+    if (!isStorable(piece.cursor)) throw new Error('the backend gave a cursor that cannot be kept')
     this.#waiting.push(piece)
     this.#waitingBytes += piece.bytes.length
     this.#writing ??= this.#write()
@@ -105,6 +112,7 @@ class Keeper {
       this.#failure = error
       this.#waiting = []
       this.#waitingBytes = 0
+      this.#onFailure()
     } finally {
       this.#writing = undefined
     }

@@ -10,7 +10,7 @@ export const streamsQueue = defineQueue({
   payload: z.strictObject({ executionId: z.string().regex(/^exe_[0-9a-f]{26}$/) }),
   dedupeKey: ({ executionId }) => executionId,
   attemptsMax: 10,
-  backoff: { kind: 'exponential', delayMs: 500, jitter: 0.5 },
+  backoff: { kind: 'fixed', delayMs: 1_000 },
   concurrency: 4_000,
   lockMs: 6_000,
   stalledCheckMs: 2_000,

@@ -18,8 +18,8 @@ export type Kind = (typeof KINDS)[number]
 export type Options = {
   if_unsupported?: 'kill'
   if_lost?: 'respawn'
-  /** What a pause does with executions that run: without it, it is refused. */
-  if_busy?: 'wait' | 'interrupt'
+  /** What a pause does with executions that run: without it, it is refused. To ignore them is for what sleeps already. */
+  if_busy?: 'wait' | 'interrupt' | 'ignore'
   hooks?: 'skip'
   name?: string
   /** Of a kill: only what its provider has lost is ended. What is there is left alone. */

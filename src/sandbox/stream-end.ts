@@ -30,6 +30,8 @@ export type StreamEnd = {
   moving: boolean
   /** It follows the agent that the sandbox was made with, and not a command of its own. */
   followsOwn: boolean
+  /** Why its command could not be started so far. */
+  notStarted: string | undefined
 }
 
 export type StreamDecision =
@@ -171,10 +173,18 @@ export const STREAM_RULES: readonly Rule[] = [
   },
   {
     agent: 'asleep, or none',
-    and: 'there were fewer than N breaks in a row',
+    and: 'there were fewer than N breaks in a row, and nothing is wished of it',
     says: 'wait: what is shown may lag',
-    applies: (seen) => (seen.agent.is === 'asleep' || seen.agent.is === 'none') && hasMore(seen),
+    applies: (seen) =>
+      (seen.agent.is === 'asleep' || seen.agent.is === 'none') && hasMore(seen) && seen.wish === undefined,
     decision: wait,
+  },
+  {
+    agent: 'none',
+    and: 'it could not be started',
+    says: 'failed: `error`, with why',
+    applies: ({ agent, notStarted }) => agent.is === 'none' && notStarted !== undefined,
+    decision: ({ notStarted }) => failed('error', `It was not started: ${notStarted}`),
   },
   {
     agent: 'asleep, or none',
@@ -220,22 +230,17 @@ export function decideAtStreamEnd(seen: StreamEnd): StreamDecision {
 
 type Terminated = Extract<AgentSeen, { is: 'terminated' }>
 
-/** Numbers of the signals that end agents in practice. What else there is has a name, and that is in the message. */
-const SIGNALS: Record<string, number> = {
-  SIGHUP: 1,
-  SIGINT: 2,
-  SIGQUIT: 3,
-  SIGABRT: 6,
-  SIGKILL: 9,
-  SIGSEGV: 11,
-  SIGTERM: 15,
-}
+/** In the order of their numbers on Linux, from 1 on. */
+const SIGNALS =
+  'HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS'.split(
+    ' ',
+  )
 
 /** As a shell tells it, and every container engine: 128 and the number of the signal. */
 function exitCodeOf(agent: AgentSeen): number | undefined {
   if (agent.is !== 'terminated') return undefined
-  const number = agent.signal === null ? undefined : SIGNALS[agent.signal]
-  return agent.exitCode ?? (number === undefined ? undefined : 128 + number)
+  const number = agent.signal === null ? 0 : SIGNALS.indexOf(agent.signal.replace('SIG', '')) + 1
+  return agent.exitCode ?? (number === 0 ? undefined : 128 + number)
 }
 
 function endOf(agent: Terminated): ExecutionEnd {

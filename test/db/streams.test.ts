@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { endExecution, requestCancel, startExecution } from '../../src/db/executions.ts'
+import { endExecution, requestCancel, requestExecution, startExecution } from '../../src/db/executions.ts'
 import type { ExecutionRow } from '../../src/db/schema.ts'
 import {
   type Append,
@@ -11,6 +11,7 @@ import {
   type TakenExecution,
   takeExecution,
 } from '../../src/db/streams.ts'
+import { take as takeOperation } from '../../src/db/take.ts'
 import { failure } from '../../src/sandbox/failures.ts'
 import { stoppedClock } from '../support/clock.ts'
 import { type LedgerTest, useLedger } from '../support/ledger.ts'
@@ -284,6 +285,26 @@ describe('what a sandbox comes to ends what runs in it', () => {
     expect(await find(execution.id)).toMatchObject({ status: 'running' })
   })
 
+  test('an execution that is asked for while the settling waits for the lock is rung for all the same', async () => {
+    const { id } = await ledger.at('suspended')
+    const { operation } = await ledger.ask(id, 'resume')
+    const { attempt } = await ledger.begin(operation.id)
+    const asking = await database.db.startTransaction().execute()
+    const { execution } = await requestExecution(asking, {
+      fleet: ledger.fleet,
+      sandboxId: id,
+      hardDeadlineMs: 60_000,
+      outputBytesMax: 1,
+      clock: ledger.clock,
+    })
+    const rest = { state: 'running', incarnation: 'one' } as const
+    const settling = ledger.end(attempt, { status: 'succeeded', outcome: 'done', rest })
+    const blocked = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+    await expect.poll(async () => (await database.pool.query(blocked)).rowCount).toBe(1)
+    await asking.commit().execute()
+    expect(await settling).toMatchObject({ queued: [execution.id], sandbox: { state: 'running', open_executions: 1 } })
+  })
+
   test('an execution asked for during a pause is not ended by it, and is rung for', async () => {
     const { id } = await ledger.at('running')
     await ledger.ask(id, 'pause')
@@ -292,6 +313,19 @@ describe('what a sandbox comes to ends what runs in it', () => {
     const settled = await settle(id, { status: 'succeeded', outcome: 'done', rest })
     expect(settled).toMatchObject({ ended: [], queued: [queued.id] })
     expect(await find(queued.id)).toMatchObject({ status: 'queued' })
+  })
+})
+
+test('an operation is taken from the queue of its kind, and from no other', async () => {
+  const { id } = await ledger.at('running')
+  const { operation } = await ledger.ask(id, 'snapshot')
+  const asked = { fleet: ledger.fleet, operationId: operation.id, worker: 'worker', clock: ledger.clock }
+  expect(await takeOperation(database.db, { ...asked, kinds: ['pause'] })).toEqual({
+    attempt: undefined,
+    because: 'other_kind',
+  })
+  expect(await takeOperation(database.db, { ...asked, kinds: ['snapshot'] })).toMatchObject({
+    operation: { attempt: 1 },
   })
 })
 

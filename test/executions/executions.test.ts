@@ -93,6 +93,8 @@ describeExecutions('an execution', (world) => {
     expect(new Set(all.map(({ execution }) => execution.id)).size).toBe(1)
     const reused = { code: 'idempotency_key_reused' }
     await expect(fleet.execute(id, { ...asked, command: ['twice'] })).rejects.toMatchObject(reused)
+    await expect(fleet.execute(id, { ...asked, deadline: '5m' })).rejects.toMatchObject(reused)
+    await expect(fleet.execute(id, { ...asked, silence: '5m' })).rejects.toMatchObject(reused)
     await expect(fleet.pause(id, { idempotencyKey: asked.idempotencyKey })).rejects.toMatchObject(reused)
     await endOf(world(), all[0]?.execution as { id: string })
     await fleet.pause(id, { ...LONG, idempotencyKey: `pause-${id}` })
@@ -128,6 +130,16 @@ describeExecutions('an execution', (world) => {
     const { execution } = await world().fleet.execute((await world().running()).id, { command: ['x'], ...LONG })
     expect(execution.status).toBe('succeeded')
     expect(started).toBe(1)
+  })
+
+  test('a command that cannot be started says why, after as many tries as there may be breaks', async () => {
+    const { provider, fleet } = world()
+    const before = provider.count('startAgent')
+    provider.always('startAgent', { kind: 'error', type: 'rate_limited', message: 'not so fast' })
+    const { execution } = await fleet.execute((await world().running()).id, { command: ['x'], ...LONG })
+    expect(execution).toMatchObject({ status: 'failed', reason: 'error' })
+    expect(execution.message).toContain('not so fast')
+    expect(provider.count('startAgent')).toBe(before)
   })
 
   test('a command that its provider will never start fails with its words', async () => {

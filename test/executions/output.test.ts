@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
+import { createFleet } from '../../src/index.ts'
 import { truncationMark } from '../../src/jobs/stream.ts'
 import { bytesOf, describeExecutions, endOf, textOf, work } from './setup.ts'
 
@@ -58,6 +60,57 @@ describeExecutions(
       for await (const _piece of world().fleet.output(execution.id)) break
       agent.exit()
       await endOf(world(), execution)
+    })
+
+    test('can be left while nothing is printed, as by somebody who closes a page', async () => {
+      const { execution, agent } = await work(world())
+      const reading = world().fleet.output(execution.id)[Symbol.asyncIterator]()
+      const next = reading.next()
+      expect(await reading.return?.()).toMatchObject({ done: true })
+      expect(await next).toMatchObject({ done: true })
+      const page = ReadableStream.from(world().fleet.output(execution.id))
+      const reader = page.getReader()
+      const waiting = reader.read()
+      await reader.cancel()
+      expect(await waiting).toMatchObject({ done: true })
+      agent.exit()
+      await endOf(world(), execution)
+    })
+
+    test('that is being read when the fleet is closed says so', async () => {
+      const { execution, agent } = await work(world())
+      agent.write('x')
+      const other = createFleet(world().place)
+      const reading = (async () => {
+        for await (const _piece of other.output(execution.id)) void other.close()
+      })()
+      await expect(reading).rejects.toMatchObject({ code: 'fleet_closed' })
+      agent.exit()
+      await endOf(world(), execution)
+    })
+
+    test('that could not be kept is read again at once, and does not wait for the agent to say more', async () => {
+      const { db, fleet } = world()
+      const { execution, agent } = await work(world())
+      await sql`create function sandman.fail_once() returns trigger language plpgsql as $$
+        begin
+          if nextval('sandman.failures') = 1 then raise exception 'so it was scripted'; end if;
+          return new;
+        end $$`.execute(db)
+      await sql`create sequence sandman.failures`.execute(db)
+      await sql`create trigger fails_once before insert on sandman.output for each row execute function sandman.fail_once()`.execute(
+        db,
+      )
+      onTestFinished(async () => {
+        await sql`drop trigger fails_once on sandman.output`.execute(db)
+      })
+      agent.write('what is your name?')
+      await expect
+        .poll(async () => (await fleet.execution(execution.id)).execution.outputBytes, { timeout: 20_000 })
+        .toBe(18)
+      agent.exit()
+      await endOf(world(), execution)
+      expect(await textOf(world(), execution.id)).toBe('what is your name?')
     })
 
     test('is kept up to a limit, with a mark where it ends; the execution goes on to its own end', async () => {

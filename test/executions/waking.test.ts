@@ -148,6 +148,35 @@ describeExecutions('with ifLost respawn, a message to a lost thread does not fai
     expect(execution).toMatchObject({ status: 'succeeded', wakeOperationId: expect.any(String) })
   })
 
+  test('one that is lost again and again is not replaced for ever', async () => {
+    const { fleet, provider } = world()
+    const { id } = await world().running()
+    const before = provider.count('create')
+    provider.runs = () => {
+      queueMicrotask(() => provider.instances.clear())
+      return { exitCode: 0, output: 'awake\n' }
+    }
+    provider.instances.clear()
+    const { execution } = await fleet.execute(id, LOST)
+    expect(execution).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+    expect(execution.message).toContain('5 times')
+    expect(provider.count('create') - before).toBe(5)
+  })
+
+  test('one that somebody destroys meanwhile stays destroyed, and the execution is cancelled', async () => {
+    const { fleet, provider } = world()
+    const { id } = await world().suspended()
+    const held = provider.holdAt('resume')
+    const { execution } = await fleet.execute(id, { command: ['x'], ifLost: 'respawn' })
+    await held.entered(1)
+    const destroying = fleet.destroy(id, LONG)
+    await expect.poll(async () => (await world().operations(id)).at(-1)).toMatchObject({ kind: 'destroy' })
+    held.open()
+    expect((await destroying).sandbox.state).toBe('gone')
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled' })
+    expect((await fleet.get(id)).state).toBe('gone')
+  })
+
   test('a replacement that cannot be made is said, and not tried for ever', async () => {
     const { fleet, provider } = world()
     const { id } = await world().running()
@@ -219,6 +248,66 @@ describeExecutions('a sandbox that works', (world) => {
     expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', reason: 'cancelled' })
     expect(provider.agentOf(id).hasEnded).toBe(false)
   })
+
+  test('is paused when all has ended that was asked for before, also what had not begun by then', async () => {
+    const { fleet, provider } = world()
+    const { id } = await world().running()
+    const held = provider.holdOnceAt('look')
+    const { execution } = await fleet.execute(id, { command: ['x'] })
+    await held.entered(1) // it is about to begin
+    const pausing = fleet.pause(id, { ifBusy: 'wait', ...LONG })
+    await expect.poll(async () => (await fleet.get(id)).state).toBe('pausing')
+    held.open()
+    await expect.poll(() => provider.agentKeysOf(id), { timeout: 20_000 }).toEqual([execution.id])
+    provider.agentOf(id, execution.id).exit()
+    expect(await pausing).toMatchObject({ operation: { status: 'succeeded' }, sandbox: { state: 'suspended' } })
+    expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded', wakeOperationId: null })
+  })
+
+  test('a pause that waits gives way to another execution, which would otherwise wait as long', async () => {
+    const { fleet, provider } = world()
+    const { sandbox, execution, agent } = await work(world())
+    const pausing = fleet.pause(sandbox.id, { ifBusy: 'wait', ...LONG })
+    await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('pausing')
+    provider.starts = (another) => another.exit()
+    expect((await fleet.execute(sandbox.id, { command: ['x'], ...LONG })).execution.status).toBe('succeeded')
+    expect((await pausing).operation).toMatchObject({ status: 'failed', error: { errorType: 'sandbox_busy' } })
+    agent.exit()
+    await endOf(world(), execution)
+  })
+
+  test('and is lost, or restarted, does not keep a pause that interrupts waiting for it', async () => {
+    const { fleet, provider } = world()
+    for (const change of [{ state: 'lost' }, { incarnation: 2 }] as const) {
+      const { sandbox, execution } = await work(world())
+      const ref = sandbox.providerRef as string
+      if ('state' in change) provider.instances.delete(ref)
+      else Object.assign(provider.instances.get(ref) as object, change)
+      const { operation } = await fleet.pause(sandbox.id, { ifBusy: 'interrupt', ...LONG })
+      expect(operation).toMatchObject({ attempt: 1, status: 'state' in change ? 'failed' : 'succeeded' })
+      expect((await endOf(world(), execution)).status).toBe('failed')
+    }
+  })
+
+  test.each(['resume', 'pause'] as const)(
+    'what is asked behind a snapshot (%s) waits for it, and does not take its place',
+    async (verb) => {
+      const { fleet, provider } = world()
+      const { sandbox, execution, agent } = await work(world())
+      const held = provider.holdAt('take')
+      const copying = fleet.snapshot(sandbox.id, LONG)
+      await held.entered(1)
+      const behind = fleet[verb](sandbox.id, LONG)
+      await expect.poll(async () => (await world().operations(sandbox.id)).at(-1)?.status).toBe('waiting')
+      held.open()
+      const { operation } = await copying
+      expect(operation).toMatchObject({ status: 'succeeded', attempt: 1 })
+      expect(provider.count('suspend', sandbox.providerRef as string)).toBe(0)
+      expect((await behind).operation.status).toBe(verb === 'resume' ? 'succeeded' : 'refused')
+      agent.exit()
+      expect((await endOf(world(), execution)).status).toBe('succeeded')
+    },
+  )
 
   test.each(['kill', 'destroy'] as const)('is ended by a %s, and what ran in it is cancelled', async (verb) => {
     const { fleet } = world()

@@ -23,6 +23,7 @@ const decide = (seen: Partial<StreamEnd>) =>
     overdue: false,
     moving: false,
     followsOwn: false,
+    notStarted: undefined,
     ...seen,
   })
 const finished = (seen: Partial<StreamEnd>) => {
@@ -41,6 +42,8 @@ describe('when the output has ended', () => {
     [dead({ signal: 'SIGKILL', oomKilled: true }), ['failed', 'oom_killed', 137]],
     [dead({ signal: 'SIGKILL', oomKilled: false }), ['failed', 'signal', 137]],
     [dead({ signal: 'SIGTERM' }), ['failed', 'signal', 143]],
+    [dead({ signal: 'SIGPIPE' }), ['failed', 'signal', 141]],
+    [dead({ signal: 'SIGUSR1' }), ['failed', 'signal', 138]],
     [dead({ signal: 'SIGRTMIN' }), ['failed', 'signal', undefined]],
     [dead(), ['failed', 'error', undefined]],
   ] as const)('and the agent is %o, that is the end: %o', (agent, end) => {
@@ -86,6 +89,8 @@ describe('when the output has ended', () => {
       expect(finished({ agent: { is }, breaks: 4 })).toBe('wait')
       expect(finished({ agent: { is }, breaks: 5 })).toEqual(['failed', 'instance_lost', undefined])
     }
+    expect(finished({ agent: { is: 'none' }, breaks: 5, notStarted: 'no' })).toEqual(['failed', 'error', undefined])
+    expect(finished({ agent: { is: 'asleep' }, wish: 'cancel' })).toEqual(['failed', 'instance_lost', undefined])
     expect(finished({ agent: { is: 'none' }, followsOwn: true })).toEqual(['failed', 'error', undefined])
   })
 
@@ -139,6 +144,7 @@ const anything = fc.record({
   overdue: fc.boolean(),
   moving: fc.boolean(),
   followsOwn: fc.boolean(),
+  notStarted: fc.constantFrom(undefined, 'no'),
 })
 
 describe('whatever is so,', () => {

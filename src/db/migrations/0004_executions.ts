@@ -13,6 +13,7 @@ const EXECUTIONS = `
     add column fleet               text,
     add column options             jsonb not null default '{}',
     add column wake_operation_id   text references sandman.operations,
+    add column wakes               integer not null default 0,
     add column fence               integer not null default 0,
     add column taken_by            text,
     add column cursor              text,
