@@ -232,14 +232,16 @@ function sandboxOf(executionId: string, clock: Clock): RawBuilder<unknown> {
 /** Asks for executions to be cancelled, and says what they are. Whoever follows one that runs stops its agent, and ends it. */
 export async function requestCancel(
   db: Db,
-  which: { fleet: string; id: string } | { sandboxId: string; askedBefore: Date; withCommand: boolean },
+  /** One; or those that a pause interrupts: commands that run, and all that was asked for before it and has not begun. */
+  which: { fleet: string; id: string } | { interruptedBy: string },
   clock: Clock,
 ): Promise<ExecutionRow[]> {
   const where =
     'id' in which
       ? sql`executions.id = ${which.id} and fleet = ${which.fleet}`
-      : sql`sandbox_id = ${which.sandboxId} and created_at <= ${which.askedBefore}
-          and (status = 'queued' or not ${which.withCommand} or command is not null)`
+      : sql`exists (select from sandman.operations where operations.id = ${which.interruptedBy}
+          and operations.sandbox_id = executions.sandbox_id and operations.created_at >= executions.created_at)
+          and (status = 'queued' or command is not null)`
   const { rows } = await sql<{ execution: Json }>`
     with locked as (
       select executions.id from sandman.executions where ring_at is not null and ${where} order by executions.id for update
@@ -259,12 +261,12 @@ export async function recordWake(db: Db, { id, operationId }: { id: string; oper
 }
 
 /** How many executions keep a pause from being done: those that run, and those that were asked for before it. */
-export async function countAhead(db: Db, { sandboxId, before }: { sandboxId: string; before: Date }): Promise<number> {
+export async function countAhead(db: Db, pause: { id: string }): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) as count from sandman.executions
-    where sandbox_id = ${sandboxId} and ring_at is not null and (status = 'running' or created_at <= ${before})`.execute(
-    db,
-  )
+    select count(*) as count
+    from sandman.operations join sandman.executions on executions.sandbox_id = operations.sandbox_id
+    where operations.id = ${pause.id} and ring_at is not null
+      and (executions.status = 'running' or executions.created_at <= operations.created_at)`.execute(db)
   return rows[0]?.count ?? 0
 }
 

@@ -78,8 +78,8 @@ ${table(
 
 ## Pausing a sandbox that works
 
-A pause of a sandbox with executions, queued or running, is refused as \`sandbox_busy\`. With \`ifBusy: "wait"\` it is done when
-those that run have ended, and gives way if something else is asked of the sandbox meanwhile. With \`ifBusy: "interrupt"\` commands are stopped
+A pause of a sandbox with executions, queued or running, is refused as \`sandbox_busy\`. With \`ifBusy: "wait"\` it is done when all
+that was asked for before it has ended, and gives way if anything is asked of the sandbox meanwhile, an execution included. With \`ifBusy: "interrupt"\` commands are stopped
 and their executions cancelled first; the agent that the sandbox was made with is not stopped, it sleeps with the sandbox, and
 only the execution that followed it ends. A kill and a destroy cancel what runs. A sandbox that turns out to be lost, or was put
 to sleep by its provider, takes its executions with it: \`instance_lost\`.

@@ -1,6 +1,6 @@
 import type { Backend } from '../backends/backend.ts'
 import { recordWake, startExecution } from '../db/executions.ts'
-import type { ExecutionRow } from '../db/schema.ts'
+import type { ExecutionRow, OperationRow } from '../db/schema.ts'
 import { type TakenExecution, takeExecution } from '../db/streams.ts'
 import { describeError, SandmanError } from '../errors.ts'
 import { type Outcome, snoozed, superseded } from '../queues/outcome.ts'
@@ -81,7 +81,8 @@ async function begin(work: StreamWork, taken: TakenExecution): Promise<Execution
     case 'start':
       return start(work)
     case 'wait':
-      if (atWork?.options.if_busy === 'wait' && atWork.created_at >= execution.created_at) return start(work)
+      // A pause that waits for it, if it was asked for before that: the database knows.
+      if (atWork?.options.if_busy === 'wait') return start(work)
       return superseded(`its sandbox is ${sandbox.state}; it is rung for when that has settled`)
     case 'refused':
       return finish(work, {
@@ -101,7 +102,7 @@ async function begin(work: StreamWork, taken: TakenExecution): Promise<Execution
       }
       const { if_lost } = execution.options
       const asked = await ask(work, 'resume', if_lost ? { if_lost } : {})
-      if (asked.error?.error_type === 'rate_limited') return snoozed(asked.error.message, SET_BACK_MS)
+      if (asked.settled_at !== null) return movedOn(asked)
       await recordWake(work.deps.db, { id: execution.id, operationId: asked.id })
       return superseded(`its sandbox is woken by ${asked.id}; it is rung for when that has settled`)
     }
@@ -122,23 +123,31 @@ async function start(work: StreamWork): Promise<ExecutionRow | Outcome> {
         incarnation: seen.incarnation,
         clock: deps.clock,
       })
-      if (started) return started
-      await deps.ringForExecutions([execution.id])
-      return superseded('its sandbox is on its way elsewhere, or somebody else has it')
+      return (
+        started ??
+        superseded('its sandbox is on its way elsewhere, which rings when it has settled, or somebody else has it')
+      )
     }
     case 'absent':
     case 'lost': {
-      const { id, error } = await ask(work, 'kill', { only: 'lost' })
-      return error ? snoozed(error.message, SET_BACK_MS) : superseded(`its sandbox is lost, and ended by ${id}`)
+      const asked = await ask(work, 'kill', { only: 'lost' })
+      return asked.settled_at === null ? superseded(`its sandbox is lost, and ended by ${asked.id}`) : movedOn(asked)
     }
     case 'suspended': {
       // Its provider has put it to sleep. That is written down by a pause, which only has to look.
-      const { id, error } = await ask(work, 'pause', { if_busy: 'ignore' })
-      if (error?.error_type === 'rate_limited') return snoozed(error.message, SET_BACK_MS)
-      if (error) return finish(work, { status: 'failed', reason: 'instance_lost', message: error.message })
-      return superseded(`its provider has put its sandbox to sleep, which ${id} writes down`)
+      const asked = await ask(work, 'pause', { if_busy: 'ignore' })
+      if (asked.error?.error_type === 'pause_unsupported') {
+        const message = `Its provider has put ${sandbox.id} to sleep. ${asked.error.message}`
+        return finish(work, { status: 'failed', reason: 'instance_lost', message })
+      }
+      return asked.settled_at === null ? superseded(`it sleeps, which ${asked.id} writes down`) : movedOn(asked)
     }
     case 'changing':
       return snoozed(`its sandbox is changing: ${seen.why}`, CHANGING_MS)
   }
+}
+
+/** An answer at once means that the sandbox is not where it was, or that too many wait for it: nobody will ring, so it looks again. */
+function movedOn({ id, error }: OperationRow): Outcome {
+  return snoozed(`${id} was answered at once: ${error?.message ?? 'there was nothing to do'}`, SET_BACK_MS)
 }

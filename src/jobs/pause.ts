@@ -22,12 +22,12 @@ export const pause: Verb = {
   queue: pauseQueue,
 
   async perform(work) {
+    const busy = await makeIdle(work)
+    if (busy) return busy
     // Its backend cannot pause, and the caller said to kill it instead.
     if (work.sandbox.state === 'killing') return teardown.perform(work)
     const { pausing } = work.backend
     if (pausing === 'none') return unsupported(work)
-    const busy = await makeIdle(work)
-    if (busy) return busy
 
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return vanish(work, seen)
@@ -66,12 +66,11 @@ async function makeIdle({ db, clock, sandbox, operation, provider }: Work): Prom
   if (sandbox.open_executions === 0 || if_busy === undefined || if_busy === 'ignore') return undefined
   if (if_busy === 'wait') {
     // Taken all the same: somebody has asked for something else, which would otherwise wait as long.
-    if ((await countAhead(db, { sandboxId: sandbox.id, before: operation.created_at })) === 0) return undefined
+    if ((await countAhead(db, operation)) === 0) return undefined
     const message = `${sandbox.id} still works, and something else was asked of it: this pause gave way.`
     return { status: 'failed', error: failure('sandbox_busy', message), rest: { state: 'running' } }
   }
-  const which = { sandboxId: sandbox.id, askedBefore: operation.created_at, withCommand: true }
-  await requestCancel(db, which, clock) // those that have not begun end when this has settled
+  await requestCancel(db, { interruptedBy: operation.id }, clock) // those that have not begun end when this has settled
   await provider.poll(provider.patience.interruptMs, async () => {
     const commands = await countCommands(db, sandbox.id)
     if (commands === 0) return { answer: undefined }

@@ -248,6 +248,25 @@ describeExecutions(
       expect(await endOf(world(), execution)).toMatchObject({ status: 'cancelled', exitCode: 143, outputBytes: 4 })
     })
 
+    test('is not killed, either, where that is what a pause would do, before its executions have ended', async () => {
+      const { fleet, provider } = world()
+      const sandbox = await world().running({ backend: 'plain' })
+      const { execution, agent } = await work(world(), { sandbox })
+      const kill = { ifUnsupported: 'kill', ...LONG } as const
+      expect((await fleet.pause(sandbox.id, kill)).operation.error?.errorType).toBe('sandbox_busy')
+      const waiting = fleet.pause(sandbox.id, { ...kill, ifBusy: 'wait' })
+      await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('killing')
+      const resumed = await fleet.resume(sandbox.id, LONG)
+      expect(resumed.operation.status).toBe('succeeded')
+      expect((await waiting).operation).toMatchObject({ status: 'failed', error: { errorType: 'sandbox_busy' } })
+      const again = fleet.pause(sandbox.id, { ...kill, ifBusy: 'wait' })
+      await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('killing')
+      agent.exit()
+      expect((await again).sandbox).toMatchObject({ state: 'gone', goneReason: 'pause_unsupported' })
+      expect((await endOf(world(), execution)).status).toBe('succeeded')
+      expect(provider.instancesOf(sandbox.id)).toEqual([])
+    })
+
     test('its own agent sleeps with it, and the execution that followed it has ended', async () => {
       const { fleet, provider } = world()
       const { id } = await world().running({ agent: { command: ['agent'] } })
