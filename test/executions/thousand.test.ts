@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { Execution } from '../../src/index.ts'
 import { forkWorker } from '../support/crash.ts'
 import { describeExecutions, textOf } from './setup.ts'
 
@@ -14,13 +15,11 @@ describeExecutions(
       const sandboxes = await Promise.all(Array.from({ length: SANDBOXES }, () => world().running()))
       const idle = await worker.measure()
       const askedAt = performance.now()
-      const executions = (
-        await Promise.all(
-          sandboxes.map(({ id }) =>
-            Promise.all(Array.from({ length: EACH }, () => fleet.execute(id, { command: ['work'] }))),
-          ),
-        )
-      ).flatMap((answers) => answers.map(({ execution }) => execution))
+      const executions: Execution[] = []
+      for (const { id } of sandboxes) {
+        const answers = await Promise.all(Array.from({ length: EACH }, () => fleet.execute(id, { command: ['work'] })))
+        executions.push(...answers.map(({ execution }) => execution))
+      }
       const agents = () =>
         executions.flatMap(({ id, sandboxId }) => provider.instancesOf(sandboxId)[0]?.agents.get(id) ?? [])
       await expect.poll(() => provider.count('attach'), { timeout: 60_000 }).toBeGreaterThanOrEqual(executions.length)

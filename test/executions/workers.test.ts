@@ -171,7 +171,7 @@ describeExecutions(
       await stop()
     })
   },
-  { worker: false },
+  { worker: false, stores: ['redis'] },
 )
 
 /** Of every worker, as a restart of the database does. */

@@ -82,5 +82,5 @@ describeIncident(
       })
     })
   },
-  { patience: BRIEF },
+  { patience: BRIEF, stores: ['redis'] },
 )

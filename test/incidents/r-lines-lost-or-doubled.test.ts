@@ -33,7 +33,7 @@ describeIncident(
       expect(await textOf(world(), execution.id)).toBe(agent.bytes.toString())
     })
   },
-  { patience: BRIEF },
+  { patience: BRIEF, stores: ['postgres'] },
 )
 
 const CUTS = 200

@@ -34,5 +34,5 @@ describeIncident(
       expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded', exitCode: 0 })
     })
   },
-  { patience: BRIEF },
+  { patience: BRIEF, stores: ['postgres'] },
 )

@@ -66,5 +66,5 @@ describeIncident(
       await stop()
     })
   },
-  { worker: false },
+  { worker: false, stores: ['redis'] },
 )
