@@ -1,4 +1,25 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** Short to read and long to run: begun first, so that none of them runs alone at the end. */
+const LONG = [
+  'db/every-schedule',
+  'fleet/dev',
+  'jobs/crash-postgres',
+  'embedded/postgres',
+  'fleet/shutdown',
+  'jobs/crash-redis',
+]
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) => {
+      const nth = LONG.findIndex((name) => moduleId.endsWith(`test/${name}.test.ts`))
+      return nth === -1 ? LONG.length : nth
+    }
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
+  }
+}
 
 export default defineConfig({
   test: {
@@ -9,5 +30,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Much of a test's time is spent waiting for processes, so two cores carry more than two files.
     maxWorkers: 4,
+    sequence: { sequencer: LongestFirst },
   },
 })
