@@ -28,6 +28,7 @@ export default defineConfig({
     // Tests wait for events and not for time; this only ends one that waits for something that never comes.
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
     // Much of a test's time is spent waiting for processes, so two cores carry more than two files.
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },

@@ -144,12 +144,15 @@ async function listProcesses(): Promise<Seen[]> {
   return seen
 }
 
-/** Kills until none is left. What starts others faster than it is found is found again. */
+/**
+ * Kills until none is left. What starts others faster than it is found is found again. All are stopped before the first one
+ * dies: whoever sees its child die would otherwise go on, and may even end as if its work were done.
+ */
 export async function endMembers(instance: Instance, isMeant: (member: Member) => boolean): Promise<void> {
   let left: Member[] = []
   const areGone = await within(END_MS_MAX, UNSTOPPABLE, async () => {
     left = (await findMembers(instance)).filter(isMeant)
-    for (const { pid } of left) kill(pid, 'SIGKILL')
+    for (const signal of ['SIGSTOP', 'SIGKILL'] as const) for (const { pid } of left) kill(pid, signal)
     return left.length === 0
   })
   if (areGone) return
