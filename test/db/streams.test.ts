@@ -145,6 +145,23 @@ describe('taking an execution', () => {
   })
 })
 
+test('only whoever follows an execution says how it ended or that it began, and it ends once', async () => {
+  const { db } = database
+  const queued = await ledger.execute((await ledger.at('running')).id)
+  const { fence } = ((await take(queued.id)) as TakenExecution).execution
+  await take(queued.id) // by another one
+  expect(await startExecution(db, { id: queued.id, fence, incarnation: 'one', clock: ledger.clock })).toBeUndefined()
+
+  const first = await follow()
+  const second = ((await take(first.id)) as TakenExecution).execution
+  const end = { status: 'succeeded', reason: 'completed', exitCode: 0 } as const
+  const say = ({ id, fence }: ExecutionRow) => endExecution(db, { id, end, fence, clock: ledger.clock })
+  expect(await say(first)).toBeUndefined()
+  expect(await find(first.id)).toMatchObject({ status: 'running' })
+  expect(await say(second)).toMatchObject({ execution: { status: 'succeeded' } })
+  expect(await say(second)).toBeUndefined()
+})
+
 test('nothing begins while an operation is at work, whatever that is', async () => {
   for (const kind of ['pause', 'snapshot', 'kill'] as const) {
     const { id } = await ledger.at('running')
