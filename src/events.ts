@@ -39,7 +39,7 @@ export const EVENTS = {
   'execution.broke': { level: 'debug', says: 'the output of an execution ended or was cut' },
   'execution.set_back': { level: 'warn', says: 'could not go on with an execution; it is taken up again' },
   'execution.ended': { level: 'info', says: 'execution ended' },
-  'execution.left_over': { level: 'warn', says: 'could not stop the agent of an execution that has ended' },
+  'execution.left_over': { level: 'warn', says: 'could not stop the agent of an execution' },
   'execution.roll_call_failed': { level: 'warn', says: 'could not ask what is wished of executions; asking again' },
   'provider.asked': { level: 'debug', says: 'asked the provider' },
   'provider.answered': { level: 'debug', says: 'the provider answered' },

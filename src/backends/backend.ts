@@ -49,7 +49,7 @@ export type Backend = {
   agentStatus(agent: Agent, call: Call): Promise<AgentStatus>
   /**
    * The agent's output, as it is written, from just behind a cursor or from its beginning. It ends when there will be no more,
-   * and may end before that: only the status tells. Nothing is read ahead of who reads it by more than a few pieces.
+   * and may end before that: only a piece that says so is the last. Nothing is read ahead of who reads it by more than a few pieces.
    */
   attach(agent: Agent, cursor: string | undefined, call: Call): AsyncIterable<Piece>
 
@@ -144,7 +144,15 @@ export type CheckpointCondition =
 export type Agent = { ref: string; incarnation: string; key: string | undefined }
 
 /** A piece of output. With its cursor, the next attach begins right behind it. */
-export type Piece = { bytes: Uint8Array; cursor: string }
+export type Piece = {
+  bytes: Uint8Array
+  cursor: string
+  /**
+   * The agent has ended, and with this its output. Said only by a backend that knows: that a stream has ended does not mean it,
+   * and one that cannot know says it never. There may be no bytes in it.
+   */
+  isLast?: true
+}
 
 export type AgentStatus =
   | { is: 'running' }

@@ -8,8 +8,19 @@ export function isStorable(value: string): boolean {
 const MESSAGE_TEXT = 'must be text without NUL and without half characters'
 export const text = (max: number) => z.string().min(1).max(max).refine(isStorable, MESSAGE_TEXT)
 
-/** A program and its arguments. */
-export const command = z.array(text(32_768)).min(1).max(256)
+/** Linux takes 131,072 bytes for one argument. All of it is kept with a row that is read often. */
+const COMMAND_BYTES_MAX = 131_072
+
+/** A program and its arguments, of which some may be empty. */
+export const command = z
+  .array(z.string().refine(isStorable, MESSAGE_TEXT))
+  .min(1)
+  .max(256)
+  .refine(([program]) => program !== '', 'must begin with the name of a program')
+  .refine(
+    (words) => Buffer.byteLength(words.join(' ')) < COMMAND_BYTES_MAX,
+    `must be less than ${COMMAND_BYTES_MAX} bytes`,
+  )
 
 /** Linux takes 131,072 bytes for one variable, and of all of them, with the command, a quarter of what a stack may have. */
 const ENV_VALUE_CHARS_MAX = 65_536

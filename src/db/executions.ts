@@ -181,8 +181,10 @@ export async function startExecution(
 export type EndedExecution = {
   execution: ExecutionRow
   /** What may be a pause that waited for this end: the caller rings for it as for one, and nobody follows that if it is not. */
-  awaitedBy: { operationId: string; kind: Kind } | undefined
+  awaitedBy: Due | undefined
 }
+
+type Due = { operationId: string; kind: Kind }
 
 /**
  * Records the end, with its event, exactly once. Undefined when it has ended before, never was, or somebody else follows it by
@@ -268,6 +270,12 @@ export async function countAhead(db: Db, pause: { id: string }): Promise<number>
     where operations.id = ${pause.id} and ring_at is not null
       and (executions.status = 'running' or executions.created_at <= operations.created_at)`.execute(db)
   return rows[0]?.count ?? 0
+}
+
+/** What may be a pause that waits for executions, and has to look again. If it is something else, nobody follows the ring. */
+export function pauseThatMayWait({ operation_id, open_executions, state }: SandboxRow): Due | undefined {
+  const mayWait = open_executions > 0 && (state === 'pausing' || state === 'killing')
+  return mayWait && operation_id !== null ? { operationId: operation_id, kind: 'pause' } : undefined
 }
 
 /** How many commands run in a sandbox. */

@@ -3,6 +3,7 @@ import type { ExecutionOptions, ExecutionReason, ExecutionStatus } from '../sand
 import type { Failure } from '../sandbox/failures.ts'
 import type { Kind, Options, WrittenVerdict } from '../sandbox/judge.ts'
 import type { GoneReason, MoveName, SettledState, State } from '../sandbox/states.ts'
+import type { Wish } from '../sandbox/stream-end.ts'
 
 /** Never written by the code: the database fills it in. */
 type SetByDatabase<T> = ColumnType<T, never, never>
@@ -141,6 +142,9 @@ export type ExecutionRow = {
   hard_deadline_at: Date | null
   silence_ms: number | null
   cancel_requested_at: Date | null
+  /** Why its agent was asked to stop, and when first. Written before it is. */
+  stop_reason: Wish | null
+  stop_asked_at: Date | null
   /** When the queue is rung again for it, if nobody is heard to follow it. */
   ring_at: Date | null
 }

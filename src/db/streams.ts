@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
+import type { Wish } from '../sandbox/stream-end.ts'
 import { UNHEARD_MS, UNSETTLED_MS } from './bell-times.ts'
 import { type FoundExecution, findExecutions } from './executions.ts'
 import { fromJson } from './json-row.ts'
@@ -12,7 +13,7 @@ export type TakenExecution = Omit<FoundExecution, 'checkpoint'> & {
   /** The operation that was asked for to wake its sandbox, as it is now. */
   wake: OperationRow | undefined
   /** The operation that is at work on its sandbox. */
-  atWork: Pick<OperationRow, 'options' | 'created_at'> | undefined
+  atWork: OperationRow | undefined
   isPastDeadline: boolean
 }
 
@@ -29,7 +30,9 @@ export async function takeExecution(
   const now = dbNow(clock)
   const { rows } = await sql<{ execution: Json; sandbox: Json; at_work: Json | null; isPastDeadline: boolean }>`
     /* take_execution */ with execution as (
-      update sandman.executions set fence = executions.fence + 1, taken_by = ${worker}, ring_at = ${now} + ${interval(UNSETTLED_MS)}
+      update sandman.executions set fence = executions.fence + 1, taken_by = ${worker}, ring_at = least(${now} + ${interval(UNSETTLED_MS)},
+        -- Nobody calls the roll of one that has not begun.
+        case executions.status when 'queued' then hard_deadline_at end)
       from sandman.sandboxes
       where executions.id = ${executionId} and executions.fleet = ${fleet} and executions.ring_at is not null
         and sandboxes.id = executions.sandbox_id and backend = any (${backends}::text[])
@@ -113,13 +116,22 @@ export async function recordBreaks(db: Db, { id, fence, breaks }: { id: string; 
     where id = ${id} and fence = ${fence} and status = 'running'`.execute(db)
 }
 
+/** Writes down that its agent is asked to stop, and why. What was written first stays. */
+export async function recordStop(
+  db: Db,
+  { id, fence, reason, clock }: { id: string; fence: number; reason: Wish; clock: Clock },
+): Promise<void> {
+  await sql`update sandman.executions set stop_reason = ${reason}, stop_asked_at = ${dbNow(clock)}
+    where id = ${id} and fence = ${fence} and status = 'running' and stop_reason is null`.execute(db)
+}
+
 /** What whoever follows an execution has to know, besides its output. */
 export type RollCallAnswer = {
   id: string
   /** Nobody else has taken it over, and it has not ended. */
   isMine: boolean
-  wish: 'cancel' | 'deadline' | null
-  /** Its deadline is past by more than it may take to stop it. */
+  wish: Wish | null
+  /** Its hard deadline, or a stop because of silence, is past by more than it may take to stop it. */
   overdue: boolean
   /** An operation that pauses or ends its sandbox is at work. */
   moving: boolean
@@ -144,20 +156,19 @@ export async function callRoll(
       update sandman.executions set ring_at = ${now} + ${interval(UNSETTLED_MS)} from due where executions.id = due.id
     )
     select executions.id, executions.ring_at is not null and executions.fence = mine.fence as "isMine",
-      case when cancel_requested_at is not null then 'cancel' when deadline_at <= ${now} then 'deadline' end as wish,
-      coalesce(deadline_at + ${interval(overdueMs)} <= ${now}, false) as overdue,
+      case when cancel_requested_at is not null then 'cancel' when hard_deadline_at <= ${now} then 'deadline'
+        -- Of what is not read any more, nobody can say whether it is silent.
+        when not truncated and coalesce(last_output_at, executions.started_at) + make_interval(secs => silence_ms::float8 / 1000)
+          <= ${now} then 'silence' end as wish,
+      coalesce(least(hard_deadline_at, case stop_reason when 'silence' then stop_asked_at end) + ${interval(overdueMs)} <= ${now},
+        false) as overdue,
       state in ('pausing', 'killing') and case operations.options ->> 'if_busy'
         -- It waits for this execution: for whichever end of it, or for the one that it has asked for.
         when 'wait' then false when 'interrupt' then cancel_requested_at is null else true end as moving
     from mine
     join sandman.executions on executions.id = mine.id
     join sandman.sandboxes on sandboxes.id = executions.sandbox_id
-    left join sandman.operations on operations.id = sandboxes.operation_id,
-    -- Of what is not read any more, nobody can say whether it is silent.
-    lateral (select least(hard_deadline_at, case when not truncated then
-      coalesce(last_output_at, executions.started_at) + make_interval(secs => silence_ms::float8 / 1000) end) as deadline_at) as bound`.execute(
-    db,
-  )
+    left join sandman.operations on operations.id = sandboxes.operation_id`.execute(db)
   return rows
 }
 

@@ -2,6 +2,7 @@ import {
   type ExecutionRequest,
   endExecution,
   type FoundExecution,
+  pauseThatMayWait,
   requestCancel,
   requestExecution,
 } from '../db/executions.ts'
@@ -24,21 +25,21 @@ export async function askToSpawn(deps: Deps, asked: Given<SpawnRequest>): Promis
 async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
   const { id, kind } = requested.operation
   if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
-  if (requested.answer === 'wait') await ringForWaiting(deps, requested.sandbox)
+  if (requested.answer === 'wait') await ringForPause(deps, requested.sandbox)
   return requested
 }
 
 export async function askToExecute(deps: Deps, asked: Given<ExecutionRequest>): Promise<FoundExecution> {
   const found = await requestExecution(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })
   if (found.execution.status === 'queued') await ringForExecutions(deps, [found.execution.id])
-  await ringForWaiting(deps, found.sandbox)
+  await ringForPause(deps, found.sandbox)
   return found
 }
 
-/** What is at work may be a pause that waits for executions, and gives way now. If it is something else, nobody follows the ring. */
-async function ringForWaiting(deps: Deps, { operation_id, open_executions, state }: SandboxRow): Promise<void> {
-  const mayWait = open_executions > 0 && (state === 'pausing' || state === 'killing')
-  if (mayWait && operation_id !== null) await ring(deps, { operationId: operation_id, kind: 'pause' })
+/** One that waits for executions gives way now. */
+async function ringForPause(deps: Deps, sandbox: SandboxRow): Promise<void> {
+  const pause = pauseThatMayWait(sandbox)
+  if (pause) await ring(deps, pause)
 }
 
 /** One that has not begun is cancelled at once. Of one that runs, whoever follows it stops the agent first. */

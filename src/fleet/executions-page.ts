@@ -60,12 +60,21 @@ ${table(
 - **N** is ${PATIENCE.breaksMax}. The count is kept in the row and read by whoever comes next; a byte of output sets it back, and so does an
   output that held for ${seconds(PATIENCE.heldMs)}. Between two tries are ${firstMs} ms, then twice as much, up to ${seconds(mostMs)}: so the
   status, which may lag for seconds, is asked for often enough before anything is said to be lost.
+- **Read to its end** is an output of which its backend says so, or that came to its end ${PATIENCE.emptyEnds} times in a row without a byte after
+  the agent had ended: that a stream ends means nothing. When for ${seconds(PATIENCE.drainMs)} no byte could be read of what an ended agent has
+  left, the execution ends without it, and its message says so.
 - **Deadlines** are fixed when the execution is asked for, and the database refuses to move one: the hard one (\`deadline\`,
   24 hours unless the caller says otherwise), and that of silence (\`silence\`), which counts from the last byte. When one
-  passes, the agent is stopped; ${seconds(PATIENCE.overdueMs)} later the execution fails even if nobody can say whether that worked.
+  passes, the agent is stopped, and why is written down before that; so whatever it says and does then, that is why it ended. An
+  agent that has ended before it was stopped has ended by itself, also when that is seen late. ${seconds(PATIENCE.overdueMs)} after the stop the execution
+  fails even if nobody can say whether that worked.
+- **Silence** is what somebody has listened to: for as long as it may last, or for ${seconds(PATIENCE.listenMs[1])} if that is less, but for ${seconds(PATIENCE.listenMs[0])} at
+  the least. Whoever takes over from a worker that died hears first what was said meanwhile. It begins when the agent was
+  started, and is not looked at while the provider does not answer, or when the output was cut off at its limit.
 - An output that hangs does not end. An agent that is silent for ${seconds(PATIENCE.quietMs)} is asked for its status, and after
   ${seconds(PATIENCE.staleMs)} its output is attached to anew.
-- **Cancelling** stops the agent; the execution is cancelled when the agent was seen to have ended.
+- **Cancelling** stops the agent, within about a second, or once its start was answered; the execution is cancelled when the
+  agent was seen to have ended.
 
 ## How it ended
 
@@ -81,7 +90,8 @@ ${table(
 A pause of a sandbox with executions, queued or running, is refused as \`sandbox_busy\`. With \`ifBusy: "wait"\` it is done when all
 that was asked for before it has ended, and gives way if anything is asked of the sandbox meanwhile, an execution included. With \`ifBusy: "interrupt"\` commands are stopped
 and their executions cancelled first; the agent that the sandbox was made with is not stopped, it sleeps with the sandbox, and
-only the execution that followed it ends. A kill and a destroy cancel what runs. A sandbox that turns out to be lost, or was put
+only the execution that followed it ends. A kill and a destroy cancel what runs; what that has printed in its last moments may
+not be kept. A sandbox that turns out to be lost, or was put
 to sleep by its provider, takes its executions with it: \`instance_lost\`.
 
 ## Reading the output

@@ -5,7 +5,7 @@ import type { WaitingRoom } from './waiting-room.ts'
 /** A piece of an execution's output: the bytes from one place on up to another. */
 export type OutputPiece = { from: number; to: number; bytes: Uint8Array }
 
-/** Pieces that are read in one go. Each has at most 64 KB, so this bounds what a slow reader holds. */
+/** Pieces that are read in one go, which bounds what a slow reader holds: each is about a buffer of `jobs/stream.ts` at most. */
 const PIECES_AT_ONCE = 8
 
 /**
@@ -19,8 +19,9 @@ export async function* streamOutput(
   let at = from
   for (;;) {
     const found = await room.execution(executionId, hasMoreThan(at), { withinMs: Number.POSITIVE_INFINITY, signal })
-    const isOver = found?.execution.ended_at !== null
-    const end = found?.execution.output_bytes ?? 0
+    if (!found) return // it has all the time there is
+    const isOver = found.execution.ended_at !== null
+    const end = found.execution.output_bytes
     while (at < end) {
       const before = at
       for (const { from_byte, bytes } of await readOutput(db, { executionId, from: at, max: PIECES_AT_ONCE })) {

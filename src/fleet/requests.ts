@@ -19,13 +19,11 @@ const OUTPUT_BYTES = 64 * 1024 * 1024
 const OUTPUT_BYTES_MAX = 1024 * 1024 * 1024
 
 function duration(minMs: number, maxMs: number) {
-  return z.union([z.string(), z.number()]).transform((given, context) => {
+  const message = `must be a duration such as 90s, 15m or 24h, or milliseconds, from ${minMs} to ${maxMs} ms`
+  return z.union([z.string(), z.number()], message).transform((given, context) => {
     const ms = typeof given === 'number' ? given : parseDurationMs(given)
     if (ms !== undefined && Number.isInteger(ms) && ms >= minMs && ms <= maxMs) return ms
-    context.addIssue({
-      code: 'custom',
-      message: `must be a duration such as 90s, 15m or 24h, or milliseconds, from ${minMs} to ${maxMs} ms`,
-    })
+    context.addIssue({ code: 'custom', message })
     return z.NEVER
   })
 }

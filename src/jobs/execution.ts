@@ -2,7 +2,7 @@ import type { Backend } from '../backends/backend.ts'
 import { recordWake, startExecution } from '../db/executions.ts'
 import type { ExecutionRow, OperationRow } from '../db/schema.ts'
 import { type TakenExecution, takeExecution } from '../db/streams.ts'
-import { describeError, SandmanError } from '../errors.ts'
+import { describeError, isSandmanError, SandmanError } from '../errors.ts'
 import { type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import type { StreamsPayload } from '../queues/streams.ts'
 import { admit, explainRefusal } from '../sandbox/executions.ts'
@@ -34,22 +34,23 @@ export async function performExecution(
   { signal }: { signal: AbortSignal },
 ): Promise<Outcome> {
   const { db, clock, fleet, worker, backends } = deps
-  const taken = await takeExecution(db, { fleet, executionId, worker, backends: [...backends.keys()], clock })
-  if (taken === 'ended') return superseded('it has ended')
-  if (taken === 'unknown') {
-    throw new SandmanError('execution_not_found', `There is no execution ${executionId} in this fleet.`, {
-      details: { executionId },
-    })
-  }
-  if ('notMineSince' in taken)
-    return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', notMineMs(taken.notMineSince))
-  const work = workOn(deps, taken, signal)
   try {
+    const taken = await takeExecution(db, { fleet, executionId, worker, backends: [...backends.keys()], clock })
+    if (taken === 'ended') return superseded('it has ended')
+    if (taken === 'unknown') {
+      throw new SandmanError('execution_not_found', `There is no execution ${executionId} in this fleet.`, {
+        details: { executionId },
+      })
+    }
+    if ('notMineSince' in taken)
+      return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', notMineMs(taken.notMineSince))
+    const work = workOn(deps, taken, signal)
     if (taken.execution.status === 'running') return await follow(work)
     const started = await begin(work, taken)
     return 'kind' in started ? started : await follow({ ...work, execution: started })
   } catch (error) {
     signal.throwIfAborted()
+    if (isSandmanError(error, 'execution_not_found')) throw error
     // Not a failed attempt of the job: those are few, and an execution may last for days. What is kept is where it goes on.
     deps.events.emit('execution.set_back', { executionId, error })
     return snoozed(`it is taken up again: ${describeError(error)}`, SET_BACK_MS)

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Agent } from '../backends/backend.ts'
 import type { RollCallAnswer } from '../db/streams.ts'
-import { recordBreaks } from '../db/streams.ts'
+import { recordBreaks, recordStop } from '../db/streams.ts'
 import { describeError } from '../errors.ts'
 import { type Outcome, superseded } from '../queues/outcome.ts'
-import { type AgentSeen, decideAtStreamEnd } from '../sandbox/stream-end.ts'
+import { type AgentSeen, decideAtStreamEnd, type Wish } from '../sandbox/stream-end.ts'
 import { isBackendError } from './provider.ts'
 import { NotKept, readStream, type StreamPosition, type StreamResult } from './stream.ts'
 import { ask, finish, type StreamWork } from './stream-work.ts'
@@ -41,6 +41,15 @@ class Following {
   /** Once it is known how the agent ended, nobody is asked again. */
   #dead: Extract<AgentSeen, { is: 'terminated' }> | undefined
   #isDrained = false
+  #emptyEnds = 0
+  /** Since the agent was seen to have ended, when a byte of its output was read last. */
+  #drainedAtMs = 0
+  /** How long the present output, or if there is none the last one, was listened to without a break. */
+  #listenedMs = () => 0
+  /** It was started from here, so nothing that it said was missed. */
+  #wasStartedHere = false
+  /** Why the agent was asked to stop, by whomever. */
+  #stoppedFor: Wish | null
   /** The wish that is being seen to: what interrupts a stream does so once. */
   #heeded: RollCallAnswer['wish'] = null
   #interruption = new AbortController()
@@ -56,6 +65,7 @@ class Following {
       truncated: execution.truncated,
     }
     this.#breaks = execution.breaks
+    this.#stoppedFor = execution.stop_reason
     this.#isStarted = key === undefined || execution.output_bytes > 0
     this.#membership = deps.rollCall.enter(execution.id, execution.fence, (answer) => this.#hear(answer))
   }
@@ -66,7 +76,7 @@ class Following {
 
   async toTheEnd(): Promise<Outcome> {
     const { deps, execution, provider, signal } = this.#work
-    const { breaksMax } = provider.patience
+    const { breaksMax, drainMs } = provider.patience
     deps.events.emit('execution.followed', { executionId: execution.id, from: this.#position.bytes })
     for (;;) {
       const unstartable = await this.#start()
@@ -77,8 +87,9 @@ class Following {
 
       for (let asked = 0; ; asked++) {
         const agent = await this.#see()
-        const { isMine, wish, overdue, moving } = await this.#membership.look()
+        const { isMine, wish: wished, overdue, moving } = await this.#membership.look()
         if (!isMine) return superseded('somebody else follows it, or it has ended')
+        const wish = this.#stoppedFor ?? this.#believed(wished)
         this.#heeded = wish
         const decision = decideAtStreamEnd({
           agent,
@@ -86,7 +97,9 @@ class Following {
           breaks: this.#breaks,
           breaksMax,
           drained: this.#isDrained,
+          undrainable: this.#dead !== undefined && performance.now() - this.#drainedAtMs >= drainMs,
           wish: wish ?? undefined,
+          wasStopped: this.#stoppedFor !== null,
           overdue,
           moving,
           followsOwn: this.#agent.key === undefined,
@@ -96,10 +109,14 @@ class Following {
           if (decision.stop) await this.#stop()
           const outcome = await finish(this.#work, decision.end)
           // Its row says that it runs, and its provider that there is no such thing.
-          if (agent.is === 'absent' && outcome.kind === 'done') await ask(this.#work, 'kill', { only: 'lost' })
+          const isLost = agent.is === 'absent' || (agent.is === 'terminated' && agent.lost !== undefined)
+          if (isLost && outcome.kind === 'done') await ask(this.#work, 'kill', { only: 'lost' })
           return outcome
         }
-        if (decision.action === 'stop') await this.#stop()
+        if (decision.action === 'stop') {
+          await this.#stopFor(wish as Wish)
+          await this.#stop()
+        }
         if (decision.action === 'attach') {
           if (!progressed) await this.#pause(this.#breaks)
           break
@@ -112,8 +129,19 @@ class Following {
     }
   }
 
-  #hear({ isMine, wish }: RollCallAnswer): void {
-    if (!isMine || (wish !== null && wish !== this.#heeded)) this.#interruption.abort()
+  #hear(answer: RollCallAnswer): void {
+    const wish = this.#stoppedFor ?? this.#believed(answer.wish)
+    if (!answer.isMine || (wish !== null && wish !== this.#heeded)) this.#interruption.abort()
+  }
+
+  /** Silence is what was listened to, and not what nobody has read so far. The deadline of it stays where it is. */
+  #believed(wish: Wish | null): Wish | null {
+    if (wish !== 'silence') return wish
+    const silenceMs = this.#work.execution.silence_ms as number
+    const [leastMs, mostMs] = this.#work.provider.patience.listenMs
+    // An agent takes its time to start, which is not silence.
+    const enoughMs = this.#wasStartedHere && this.#position.bytes === 0 ? silenceMs : Math.min(silenceMs, mostMs)
+    return this.#listenedMs() >= Math.max(enoughMs, leastMs) ? wish : null
   }
 
   /** Says why it never can be, when it cannot. Anything else is tried again. */
@@ -125,6 +153,7 @@ class Following {
     try {
       await provider.ask('start_agent', (call) => backend.startAgent({ ref, incarnation }, asked, call))
       this.#isStarted = true
+      this.#wasStartedHere = true
       this.#startFailure = undefined
     } catch (error) {
       this.#work.signal.throwIfAborted()
@@ -138,7 +167,7 @@ class Following {
   /** Reads until the output ends or is cut. True when that has brought the execution further. */
   async #read(): Promise<boolean | 'not kept'> {
     const { deps, execution, provider } = this.#work
-    const { heldMs } = provider.patience
+    const { heldMs, quietMs, drainQuietMs, emptyEnds } = provider.patience
     if (this.#position.truncated) {
       // What is printed now is not kept, and not even read: only the end is waited for.
       await this.#pause(PAUSES_WHEN_TRUNCATED)
@@ -147,19 +176,28 @@ class Following {
     }
     this.#interruption = new AbortController()
     const wasDead = this.#dead !== undefined
+    const beganAtMs = performance.now()
+    this.#listenedMs = () => performance.now() - beganAtMs
     let result: StreamResult
     try {
-      const how = { interruption: this.#interruption.signal, see: () => this.#see() }
-      result = await readStream(this.#work, this.#agent, this.#position, how)
+      result = await readStream(this.#work, this.#agent, this.#position, {
+        interruption: this.#interruption.signal,
+        see: () => this.#see(),
+        quietMs: wasDead ? drainQuietMs : quietMs,
+      })
     } catch (error) {
       if (error instanceof NotKept && !(await this.#membership.look()).isMine) return 'not kept'
       throw error
     }
+    this.#listenedMs = () => result.heldMs
+    if (result.brought > 0) this.#drainedAtMs = performance.now()
+    const endedByItself = result.error === undefined && !result.wasInterrupted
+    this.#emptyEnds = wasDead && endedByItself && result.brought === 0 ? this.#emptyEnds + 1 : 0
     // Of what is not there any more, nothing more can be read.
-    const isOver = result.error === undefined ? !result.wasInterrupted : isBackendError(result.error, 'sandbox_expired')
-    this.#isDrained = wasDead && isOver && result.brought === 0
-    const progressed = result.brought > 0 || result.heldMs >= heldMs
-    const isBreak = !this.#isDrained && !result.wasInterrupted
+    const isLeftOver = wasDead && isBackendError(result.error, 'sandbox_expired')
+    this.#isDrained = result.isComplete || this.#emptyEnds >= emptyEnds || isLeftOver
+    const progressed = result.brought > 0 || (!wasDead && result.heldMs >= heldMs)
+    const isBreak = wasDead ? !this.#isDrained : !result.wasInterrupted
     if (progressed || isBreak) await this.#count(progressed ? 0 : this.#breaks + 1)
     deps.events.emit('execution.broke', {
       executionId: execution.id,
@@ -176,12 +214,28 @@ class Following {
     if (this.#dead) return this.#dead
     try {
       const seen = await provider.ask('agent_status', (call) => backend.agentStatus(this.#agent, call))
-      if (seen.is === 'terminated') this.#dead = seen
-      return seen
+      if (seen.is !== 'terminated') return seen
+      // When nobody can say how it ended, its sandbox may have ended with it.
+      const sighting =
+        seen.exitCode === null && seen.signal === null
+          ? await provider.ask('look', (call) => backend.look(this.#agent.ref, call))
+          : undefined
+      if (sighting?.is === 'absent') return { is: 'absent' }
+      this.#drainedAtMs = performance.now()
+      this.#dead = sighting?.is === 'lost' ? { ...seen, lost: sighting.why } : seen
+      return this.#dead
     } catch (error) {
       signal.throwIfAborted()
       return isBackendError(error, 'sandbox_expired') ? { is: 'absent' } : { is: 'unknown', why: describeError(error) }
     }
+  }
+
+  /** First, so that whoever sees it end knows that this was why. */
+  async #stopFor(wish: Wish): Promise<void> {
+    const { deps, execution } = this.#work
+    if (this.#stoppedFor === null)
+      await recordStop(deps.db, { id: execution.id, fence: execution.fence, reason: wish, clock: deps.clock })
+    this.#stoppedFor ??= wish
   }
 
   /** What comes of it is seen by its status, and what did not is tried again. */

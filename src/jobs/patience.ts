@@ -44,6 +44,17 @@ export const PATIENCE = {
   quietMs: 30_000,
   /** And for so long: its output is attached to anew, because the connection may be dead. */
   staleMs: 120_000,
+  /** So often in a row the output of an agent that has ended comes to its end, without a byte, before that is taken for its end. */
+  emptyEnds: 3,
+  /** Of an agent that has ended, an output that is silent for so long hangs, and is attached to anew. */
+  drainQuietMs: 5_000,
+  /** And an output of which no byte could be read for so long since then is not waited for any more. */
+  drainMs: 30_000,
+  /**
+   * Before silence is believed, the output was listened to without a break for as long as the silence may last, but for no less
+   * and no more than this: whoever has just taken over has not heard what was said before.
+   */
+  listenMs: [5_000, 10_000] as readonly [number, number],
   /** How long after its deadline an execution is given up whose agent cannot be stopped. */
   overdueMs: 60_000,
   /** How long a pause waits for the executions that it interrupts. */

@@ -1,5 +1,5 @@
 import type { Backend } from '../backends/backend.ts'
-import { endExecution } from '../db/executions.ts'
+import { endExecution, pauseThatMayWait } from '../db/executions.ts'
 import { request } from '../db/request.ts'
 import type { OperationRow } from '../db/schema.ts'
 import type { TakenExecution } from '../db/streams.ts'
@@ -24,8 +24,10 @@ export type StreamWork = Pick<TakenExecution, 'execution' | 'sandbox'> & {
 /** Asks for an operation on the execution's own sandbox, as an app would. When it settles, the execution is rung for. */
 export async function ask({ deps, sandbox }: StreamWork, kind: Kind, options: Options): Promise<OperationRow> {
   const { db, fleet, clock } = deps
-  const { answer, operation } = await request(db, { fleet, sandboxId: sandbox.id, kind, options, clock })
+  const { answer, operation, ...found } = await request(db, { fleet, sandboxId: sandbox.id, kind, options, clock })
   if (answer === 'work') await deps.ring({ operationId: operation.id, kind })
+  const pause = answer === 'wait' ? pauseThatMayWait(found.sandbox) : undefined
+  if (pause) await deps.ring(pause)
   return operation
 }
 

@@ -11,6 +11,8 @@ export type StreamResult = {
   heldMs: number
   /** It was ended from here. */
   wasInterrupted: boolean
+  /** All there is was read. */
+  isComplete: boolean
   error: unknown
 }
 
@@ -36,22 +38,24 @@ export async function readStream(
   work: StreamWork,
   agent: Agent,
   position: StreamPosition,
-  { interruption, see }: { interruption: AbortSignal; see: () => Promise<AgentSeen> },
+  { interruption, see, quietMs }: { interruption: AbortSignal; see: () => Promise<AgentSeen>; quietMs: number },
 ): Promise<StreamResult> {
   const { backend, signal } = work
   const beganAt = performance.now()
   const beganWith = position.bytes
   const cut = new AbortController()
   const stopped = AbortSignal.any([signal, interruption, cut.signal])
-  const quiet = watchSilence(work, see, () => cut.abort())
+  const quiet = watchSilence(work, { see, quietMs, cut: () => cut.abort() })
   const keeper = new Keeper(work, position, () => cut.abort())
   let error: unknown
+  let isComplete = false
   try {
     const pieces = backend.attach(agent, position.cursor, { signal: stopped })
     for await (const piece of untilAborted(pieces, stopped)) {
       quiet.spoke()
       await keeper.keep(piece)
-      if (keeper.isFull) break
+      isComplete = piece.isLast === true
+      if (keeper.isFull || isComplete) break
     }
   } catch (thrown) {
     error = thrown
@@ -63,6 +67,7 @@ export async function readStream(
     brought: position.bytes - beganWith,
     heldMs: performance.now() - beganAt,
     wasInterrupted: stopped.aborted || keeper.isFull,
+    isComplete,
     error: stopped.aborted ? undefined : error,
   }
 }
@@ -141,8 +146,11 @@ class Keeper {
  * A stream that hangs tells nothing, so an agent that is silent is asked for its status: if it has ended, the stream is cut. If
  * it lives, the stream is cut all the same after a while, because the connection may be dead.
  */
-function watchSilence({ provider }: StreamWork, see: () => Promise<AgentSeen>, cut: () => void) {
-  const { quietMs, staleMs } = provider.patience
+function watchSilence(
+  { provider }: StreamWork,
+  { see, quietMs, cut }: { see: () => Promise<AgentSeen>; quietMs: number; cut: () => void },
+) {
+  const { staleMs } = provider.patience
   let silentSince = performance.now()
   let isStopped = false
   let timer: NodeJS.Timeout | undefined

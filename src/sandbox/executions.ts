@@ -64,9 +64,9 @@ export function explainRefusal(
 ): string {
   switch (because) {
     case 'sandbox_gone':
-      return `${sandboxId} is gone: ask with if_lost "respawn" to run it in a fresh one under the same id, or spawn a new sandbox.`
+      return `${sandboxId} is gone: ask with "if lost: respawn" to run it in a fresh one under the same id, or spawn a new sandbox.`
     case 'sandbox_suspended':
-      return `${sandboxId} sleeps, and the execution was not to wake it: ask without if_suspended "refuse".`
+      return `${sandboxId} sleeps, and the execution was not to wake it: ask without "if suspended: refuse".`
     case 'rate_limited':
       return `${sandboxId} already has ${EXECUTIONS_MAX} executions: ask again when some of them have ended.`
   }

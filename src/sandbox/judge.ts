@@ -175,14 +175,14 @@ function explainRefusal(because: FailureType, kind: Kind, state: State, sandboxI
   switch (because) {
     case 'sandbox_gone':
       return kind === 'resume'
-        ? `${sandboxId} is gone and cannot be resumed: ask with if_lost "respawn" to start afresh under the same id, or spawn a new sandbox.`
-        : `${sandboxId} is gone, so there is nothing to ${kind}: spawn a new sandbox, or resume this one with if_lost "respawn".`
+        ? `${sandboxId} is gone and cannot be resumed: ask with "if lost: respawn" to start afresh under the same id, or spawn a new sandbox.`
+        : `${sandboxId} is gone, so there is nothing to ${kind}: spawn a new sandbox, or resume this one with "if lost: respawn".`
     case 'pause_unsupported':
-      return `${sandboxId} keeps running: its backend cannot pause. Ask with if_unsupported "kill" to end it instead.`
+      return `${sandboxId} keeps running: its backend cannot pause. Ask with "if unsupported: kill" to end it instead.`
     case 'snapshot_unsupported':
       return `${sandboxId} keeps running: its backend cannot take a snapshot of a running sandbox.`
     case 'sandbox_busy':
-      return `${sandboxId} keeps running: executions run in it. Ask with if_busy "wait" to pause it when they have ended, or "interrupt" to end them.`
+      return `${sandboxId} keeps running: executions run in it. Ask with "if busy: wait" to pause it when they have ended, or "if busy: interrupt" to end them.`
     case 'rate_limited':
       return `${LINE_MAX} requests already wait for ${sandboxId}: ask again when some of them have settled.`
     default:

@@ -3,7 +3,14 @@ import type { ExecutionEnd } from './executions.ts'
 /** What is known of the agent when its output has ended, or was cut. */
 export type AgentSeen =
   | { is: 'running' }
-  | { is: 'terminated'; exitCode: number | null; signal: string | null; oomKilled: boolean | undefined }
+  | {
+      is: 'terminated'
+      exitCode: number | null
+      signal: string | null
+      oomKilled: boolean | undefined
+      /** Nobody can say how, because its whole sandbox is lost: why. */
+      lost?: string
+    }
   | { is: 'restarted'; why: string }
   | { is: 'asleep' }
   | { is: 'none' }
@@ -11,6 +18,10 @@ export type AgentSeen =
   | { is: 'absent' }
   /** Nobody can say: the provider does not answer. */
   | { is: 'unknown'; why: string }
+
+/** Why an agent is to be stopped. */
+export const WISHES = ['cancel', 'deadline', 'silence'] as const
+export type Wish = (typeof WISHES)[number]
 
 /** Everything that the decision depends on. */
 export type StreamEnd = {
@@ -20,11 +31,15 @@ export type StreamEnd = {
   /** Breaks in a row that brought nothing, this one included. Kept in the row, so that no worker begins to count anew. */
   breaks: number
   breaksMax: number
-  /** The last stream was begun when the agent was known to be dead, brought nothing, and ended by itself. */
+  /** The output was read to its end: its backend says so; or it ended again and again, without a byte, after the agent had. */
   drained: boolean
-  /** What was asked of it, or what it has passed. Deadlines are fixed when it is asked for: nothing here moves one. */
-  wish: 'cancel' | 'deadline' | undefined
-  /** The hard deadline is so long past that whoever was to be stopped by now was not. */
+  /** The agent has ended, and for so long no more could be read of its output that nobody waits for that any longer. */
+  undrainable: boolean
+  /** What was asked of it, or what it has passed; if its agent was asked to stop, then for what. */
+  wish: Wish | undefined
+  /** The agent was asked to stop, for that wish. An agent that ended before that has ended by itself, whatever is wished. */
+  wasStopped: boolean
+  /** The hard deadline, or a stop because of silence, is so long past that whoever was to be stopped by now was not. */
   overdue: boolean
   /** An operation that pauses or ends its sandbox is at work: that will say what became of it. */
   moving: boolean
@@ -76,24 +91,26 @@ export const STREAM_RULES: readonly Rule[] = [
     agent: 'terminated',
     and: 'its output may not have been read to its end',
     says: 'attach again, from the cursor',
-    applies: (seen) => isDead(seen) && !seen.drained && hasMore(seen),
+    applies: (seen) => isDead(seen) && !seen.drained && !seen.undrainable && !seen.overdue,
     decision: attach,
   },
   {
     agent: 'terminated',
-    and: 'it was to be cancelled',
+    and: 'it was stopped because it was to be cancelled',
     says: '`cancelled`, with its exit code',
-    applies: (seen) => isDead(seen) && seen.wish === 'cancel',
+    applies: (seen) => isDead(seen) && seen.wasStopped && seen.wish === 'cancel',
     decision: ({ agent }) =>
       finish({ status: 'cancelled', reason: 'cancelled', exitCode: exitCodeOf(agent), message: 'It was cancelled.' }),
   },
   {
     agent: 'terminated',
-    and: 'its deadline had passed',
-    says: 'failed: `deadline_exceeded`',
-    applies: (seen) => isDead(seen) && seen.wish === 'deadline',
-    decision: ({ agent }) =>
-      failed('deadline_exceeded', 'It was stopped at its deadline.', { exitCode: exitCodeOf(agent) }),
+    and: 'it was stopped because a deadline had passed',
+    says: 'failed: `deadline_exceeded`, with its exit code',
+    applies: (seen) => isDead(seen) && seen.wasStopped,
+    decision: ({ agent, wish }) => {
+      const why = wish === 'silence' ? 'because it was silent for longer than it may' : 'at its deadline'
+      return failed('deadline_exceeded', `It was stopped ${why}.`, { exitCode: exitCodeOf(agent) })
+    },
   },
   {
     agent: 'anything but running or ended by itself',
@@ -105,7 +122,7 @@ export const STREAM_RULES: readonly Rule[] = [
   {
     agent: 'terminated',
     and: '',
-    says: '`succeeded` on exit code 0, else failed: `oom_killed`, `signal` or `error`',
+    says: '`succeeded` on exit code 0, else failed: `oom_killed`, `signal` or `error`; `instance_lost` if its sandbox is lost',
     applies: isDead,
     decision: ({ agent, drained }) => {
       const end = endOf(agent as Terminated)
@@ -152,7 +169,7 @@ export const STREAM_RULES: readonly Rule[] = [
   },
   {
     agent: 'unknown, none, asleep or running',
-    and: 'its deadline passed so long ago that stopping it must have failed',
+    and: 'its hard deadline has passed, or it was stopped because of silence, so long ago that this must have failed',
     says: 'failed: `deadline_exceeded`',
     applies: ({ overdue }) => overdue,
     decision: ({ agent }) =>
@@ -245,6 +262,8 @@ function exitCodeOf(agent: AgentSeen): number | undefined {
 
 function endOf(agent: Terminated): ExecutionEnd {
   const exitCode = exitCodeOf(agent)
+  if (agent.lost !== undefined)
+    return { status: 'failed', reason: 'instance_lost', message: `Its sandbox is lost: ${agent.lost}` }
   if (agent.oomKilled) {
     const message = 'The agent was killed because it used more memory than it may.'
     return { status: 'failed', reason: 'oom_killed', exitCode: exitCode ?? 137, message }

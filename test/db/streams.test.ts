@@ -8,6 +8,7 @@ import {
   claimUnfollowed,
   readOutput,
   recordBreaks,
+  recordStop,
   type TakenExecution,
   takeExecution,
 } from '../../src/db/streams.ts'
@@ -143,6 +144,15 @@ describe('taking an execution', () => {
     expect(await take(id, { clock: at('12:01:00') })).toMatchObject({ isPastDeadline: true })
     expect((await find(id)).hard_deadline_at).toEqual(new Date('2026-03-01T12:01:00Z'))
   })
+
+  test('of one that has not begun is looked at again when its deadline passes, if that is soon', async () => {
+    const { id: sandboxId } = await ledger.at('running')
+    const soon = await ledger.execute(sandboxId, { hardDeadlineMs: 20_000 })
+    const later = await ledger.execute(sandboxId, { hardDeadlineMs: 600_000 })
+    for (const { id } of [soon, later]) await take(id)
+    expect((await find(soon.id)).ring_at).toEqual(new Date('2026-03-01T12:00:20Z'))
+    expect((await find(later.id)).ring_at).toEqual(new Date('2026-03-01T12:01:00Z'))
+  })
 })
 
 test('only whoever follows an execution says how it ended or that it began, and it ends once', async () => {
@@ -202,13 +212,31 @@ describe('the roll call', () => {
   test('tells of silence, counted from the last byte and from nothing else', async () => {
     const execution = await follow({ silenceMs: 300_000 })
     expect(await call(execution, '12:04:59')).toMatchObject({ wish: null })
-    expect(await call(execution, '12:05:00')).toMatchObject({ wish: 'deadline' })
+    expect(await call(execution, '12:05:00')).toMatchObject({ wish: 'silence', overdue: false })
     // Attaching again, breaks and roll calls are not output.
     const { execution: again } = (await take(execution.id, { clock: at('12:05:30') })) as TakenExecution
-    expect(await call(again, '12:05:31')).toMatchObject({ wish: 'deadline' })
+    expect(await call(again, '12:05:31')).toMatchObject({ wish: 'silence', overdue: false })
     await appendOutput(database.db, [piece(again, 0, 'x')], at('12:05:00'))
     expect(await call(again, '12:09:59')).toMatchObject({ wish: null })
-    expect(await call(again, '12:10:00')).toMatchObject({ wish: 'deadline' })
+    expect(await call(again, '12:10:00')).toMatchObject({ wish: 'silence', overdue: false })
+  })
+
+  test('tells when whoever was stopped because of silence must have ended by now', async () => {
+    const execution = await follow({ silenceMs: 300_000 })
+    const stop = { id: execution.id, fence: execution.fence, reason: 'silence', clock: at('12:05:00') } as const
+    await recordStop(database.db, stop)
+    await recordStop(database.db, { ...stop, reason: 'cancel', clock: at('12:06:00') })
+    expect(await find(execution.id)).toMatchObject({
+      stop_reason: 'silence',
+      stop_asked_at: new Date('2026-03-01T12:05:00Z'),
+    })
+    expect(await call(execution, '12:05:59')).toMatchObject({ overdue: false })
+    expect(await call(execution, '12:06:00')).toMatchObject({ overdue: true })
+    const cancelled = await follow()
+    await recordStop(database.db, { ...stop, id: cancelled.id, fence: cancelled.fence - 1 })
+    expect(await find(cancelled.id)).toMatchObject({ stop_reason: null })
+    await recordStop(database.db, { ...stop, id: cancelled.id, fence: cancelled.fence, reason: 'cancel' })
+    expect(await call(cancelled, '13:00:00')).toMatchObject({ overdue: false })
   })
 
   test('tells of an operation that pauses or ends its sandbox, but not of a pause that waits for it', async () => {

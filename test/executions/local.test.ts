@@ -61,7 +61,7 @@ describeExecutions(
         const seen = await backend.look(sandbox.providerRef as string, CALL)
         if (seen.is !== 'running') break
         const own = { ref: sandbox.providerRef as string, incarnation: seen.incarnation, key: undefined }
-        for await (const _piece of backend.attach(own, '9', CALL)) throw new Error('the dead speak')
+        for await (const { bytes } of backend.attach(own, '9', CALL)) expect(bytes).toHaveLength(0)
       }
       expect(goesOn).toBe(20)
       const { items } = await fleet.events(sandbox.id)
@@ -100,6 +100,8 @@ describeExecutions(
     test('their output and their exit code are what they are', async () => {
       const { fleet } = world()
       const { id } = await running(world())
+      const empty = await fleet.execute(id, { command: ['printf', '<%s>', '', 'x'], ...LONG })
+      expect(await textOf(world(), empty.execution.id)).toBe('<><x>')
       const { execution } = await fleet.execute(id, { command: sh('echo out; echo err >&2; exit 7'), ...LONG })
       expect(execution).toMatchObject({ status: 'failed', reason: 'error', exitCode: 7 })
       expect(await textOf(world(), execution.id)).toBe('out\nerr\n')
@@ -157,6 +159,36 @@ describeExecutions(
       const again = await fleet.execute(sandbox.id, LONG)
       expect(again.execution).toMatchObject({ status: 'succeeded', exitCode: 0 })
       expect(await textOf(world(), again.execution.id)).toBe('one\ntwo\n')
+    })
+
+    test('one that was stopped because it was silent says so, whatever it does then', async () => {
+      const { fleet } = world()
+      const sandbox = await running(world())
+      const ends = ['echo bye; exit 0', 'echo no'].map(
+        (then) => `trap "${then}" TERM; echo; while :; do sleep 0.1; done`,
+      )
+      const all = await Promise.all(ends.map((end) => fleet.execute(sandbox.id, { command: sh(end), silence: '1s' })))
+      const [obeying, stubborn] = await Promise.all(all.map(({ execution }) => endOf(world(), execution)))
+      expect(obeying).toMatchObject({ status: 'failed', reason: 'deadline_exceeded', exitCode: 0 })
+      expect(await textOf(world(), obeying?.id as string)).toContain('bye\n')
+      expect(stubborn).toMatchObject({ status: 'failed', reason: 'deadline_exceeded', exitCode: 137 })
+    })
+
+    test('a sandbox that is lost takes them with it, and what they said is not lost', async () => {
+      const { fleet } = world()
+      const sandbox = await running(world(), { command: sh('echo own; exec sleep 600') })
+      const all = [
+        await fleet.execute(sandbox.id),
+        await fleet.execute(sandbox.id, { command: sh('echo x; sleep 600') }),
+      ]
+      for (const { execution } of all)
+        await expect
+          .poll(async () => (await fleet.execution(execution.id)).execution.outputBytes)
+          .toBeGreaterThanOrEqual(2)
+      await loseProcesses(world(), sandbox)
+      for (const { execution } of all)
+        expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+      await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('gone')
     })
 
     test('a sandbox that is killed takes them with it', async () => {

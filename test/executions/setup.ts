@@ -5,7 +5,18 @@ import { describeStores, type StoreKind } from '../support/stores.ts'
 import { createWorld, QUICK, type World } from '../support/world.ts'
 
 /** Breaks of a stream that come to their end soon. */
-export const BRIEF = { ...QUICK, breaksMax: 4, breakMs: [5, 50] as const, overdueMs: 1_000, interruptMs: 5_000 }
+export const BRIEF = {
+  ...QUICK,
+  breaksMax: 4,
+  breakMs: [5, 50] as const,
+  overdueMs: 1_000,
+  interruptMs: 5_000,
+  heldMs: 500,
+  quietMs: 1_000,
+  drainQuietMs: 200,
+  drainMs: 2_000,
+  listenMs: [200, 500] as const,
+}
 
 /** A world for the file, on each of the queue stores, with a worker in it. */
 export function describeExecutions(

@@ -206,7 +206,7 @@ describeExecutions(
       const { operation } = await fleet.pause(sandbox.id, LONG)
       expect(operation).toMatchObject({
         status: 'refused',
-        error: { errorType: 'sandbox_busy', retryable: true, message: expect.stringContaining('if_busy') },
+        error: { errorType: 'sandbox_busy', retryable: true, message: expect.stringContaining('if busy') },
       })
       agent.write('still here')
       agent.exit()

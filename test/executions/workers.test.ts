@@ -1,8 +1,9 @@
-import { sql } from 'kysely'
-import { expect, test } from 'vitest'
-import type { Db } from '../../src/db/pool.ts'
+import { expect, onTestFinished, test } from 'vitest'
 import { QUEUE_NAMES } from '../../src/queues/names.ts'
+import { streamsQueue } from '../../src/queues/streams.ts'
 import { forkWorker } from '../support/crash.ts'
+import { administer } from '../support/database.ts'
+import type { World } from '../support/world.ts'
 import { BRIEF, describeExecutions, endOf, textOf, work } from './setup.ts'
 
 describeExecutions(
@@ -154,15 +155,54 @@ describeExecutions(
       await second.stop()
     })
 
-    test('that loses its database for a while goes on from what is kept', async () => {
-      const { fleet, db } = world()
+    test('tells a pause that waits, too, that what it waits for turned out to be lost', async () => {
+      const { fleet, provider } = world()
+      const { events, stop } = await world().startWorker({ patience: BRIEF })
+      const { id, providerRef } = await world().running()
+      const held = provider.holdOnceAt('look')
+      const { execution } = await fleet.execute(id, { command: ['x'] })
+      await held.entered(1) // it is about to begin
+      const pausing = fleet.pause(id, { ifBusy: 'wait', wait: '30s' })
+      await expect.poll(async () => (await fleet.get(id)).state).toBe('pausing')
+      provider.instances.delete(providerRef as string)
+      held.open()
+      expect((await pausing).operation.status).toBe('failed')
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+      expect(events.count('operation.rung_again')).toBe(0)
+      await stop()
+    })
+
+    test('that cannot reach its database for longer than a job has attempts does not give up its executions', async () => {
+      const { fleet } = world()
       const { stop, events } = await world().startWorker({ patience: BRIEF })
       const { execution, agent } = await work(world())
       agent.write('one ')
       await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(4)
-      await cutConnections(db)
+      const allow = (isAllowed: boolean) =>
+        administer(`alter database ${databaseOf(world())} allow_connections ${isAllowed}`)
+      await allow(false)
+      onTestFinished(() => allow(true))
+      await cutConnections(world())
+      agent.write('two')
+      await events.until('execution.set_back', streamsQueue.attemptsMax + 1)
+      await allow(true)
+      await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(7)
+      agent.exit()
+      expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
+      expect(events.count('job.failed')).toBe(0)
+      expect(events.count('execution.rung_again')).toBe(0)
+      await stop()
+    })
+
+    test('that loses its database for a while goes on from what is kept', async () => {
+      const { fleet } = world()
+      const { stop, events } = await world().startWorker({ patience: BRIEF })
+      const { execution, agent } = await work(world())
+      agent.write('one ')
+      await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(4)
+      await cutConnections(world())
       agent.write('two ')
-      await cutConnections(db)
+      await cutConnections(world())
       agent.write('three')
       agent.exit()
       expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded' })
@@ -174,8 +214,9 @@ describeExecutions(
   { worker: false, stores: ['redis'] },
 )
 
+const databaseOf = ({ place }: World) => new URL(place.databaseUrl).pathname.slice(1)
+
 /** Of every worker, as a restart of the database does. */
-async function cutConnections(db: Db): Promise<void> {
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity
-    where datname = current_database() and application_name like 'sandman worker%'`.execute(db)
-}
+const cutConnections = (world: World) =>
+  administer(`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = '${databaseOf(world)}' and application_name like 'sandman worker%'`)

@@ -64,14 +64,18 @@ describeIncident(
       expect(await endOf(world(), execution)).toMatchObject({ status: 'succeeded', outputBytes: 10, breaks: 0 })
     })
 
-    test('no break, and no retry, moves a deadline', async () => {
+    test.each([
+      // Each holds for so long that it is a good one, and brings nothing.
+      ['of silence', { deadline: '1h', silence: '2s' }, { how: 'end', afterMs: 700 }],
+      // Each ends at once, while nobody can say how the agent is.
+      ['at last', { deadline: '2s' }, { how: 'end' }],
+    ] as const)('no break, and no retry, moves a deadline: that %s', async (_which, bounds, fault) => {
       const { fleet, provider } = world()
-      // An output that ends at once, again and again, while nobody can say how the agent is.
-      provider.breaksStreams = (from) => ({ afterBytes: from === 0 ? 1 : 0, how: 'end' })
+      provider.breaksStreams = (from) => ({ ...fault, afterBytes: from === 0 ? 1 : 0 })
       provider.starts = (agent) => agent.write('x')
-      const { execution } = await work(world(), { deadline: '1h', silence: '2s' })
+      const { execution } = await work(world(), bounds)
       await expect.poll(async () => (await fleet.execution(execution.id)).execution.outputBytes).toBe(1)
-      provider.always('agentStatus', { kind: 'status', status: 503 })
+      if (!('silence' in bounds)) provider.always('agentStatus', { kind: 'status', status: 503 })
       const { execution: before } = await fleet.execution(execution.id)
       const ended = await endOf(world(), execution)
       expect(ended).toMatchObject({

@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type AgentSeen, decideAtStreamEnd, STREAM_RULES, type StreamEnd } from '../../src/sandbox/stream-end.ts'
+import {
+  type AgentSeen,
+  decideAtStreamEnd,
+  STREAM_RULES,
+  type StreamEnd,
+  WISHES,
+} from '../../src/sandbox/stream-end.ts'
 
 const RUNNING: AgentSeen = { is: 'running' }
 const dead = (end: Partial<Extract<AgentSeen, { is: 'terminated' }>> = {}): AgentSeen => ({
@@ -19,7 +25,9 @@ const decide = (seen: Partial<StreamEnd>) =>
     breaks: 1,
     breaksMax: 5,
     drained: true,
+    undrainable: false,
     wish: undefined,
+    wasStopped: false,
     overdue: false,
     moving: false,
     followsOwn: false,
@@ -46,13 +54,26 @@ describe('when the output has ended', () => {
     [dead({ signal: 'SIGUSR1' }), ['failed', 'signal', 138]],
     [dead({ signal: 'SIGRTMIN' }), ['failed', 'signal', undefined]],
     [dead(), ['failed', 'error', undefined]],
+    [dead({ lost: 'its node is gone' }), ['failed', 'instance_lost', undefined]],
   ] as const)('and the agent is %o, that is the end: %o', (agent, end) => {
     expect(finished({ agent })).toEqual(end)
   })
 
   test('and the agent is dead, what it has printed last is read first; but not for ever', () => {
-    expect(finished({ agent: dead({ exitCode: 0 }), drained: false })).toBe('attach')
-    expect(finished({ agent: dead({ exitCode: 0 }), drained: false, breaks: 5 })).toEqual(['succeeded', 'completed', 0])
+    const unread = { agent: dead({ exitCode: 0 }), drained: false }
+    expect(finished(unread)).toBe('attach')
+    expect(finished({ ...unread, breaks: 500 })).toBe('attach')
+    expect(finished({ ...unread, wish: 'cancel', wasStopped: true })).toBe('attach')
+    expect(finished({ ...unread, undrainable: true })).toEqual(['succeeded', 'completed', 0])
+    expect(finished({ ...unread, overdue: true })).toEqual(['succeeded', 'completed', 0])
+    expect(decide({ ...unread, undrainable: true })).toMatchObject({
+      end: { message: expect.stringContaining('read') },
+    })
+  })
+
+  test('and the agent is dead, it has ended by itself unless it was stopped before, whatever is wished', () => {
+    for (const wish of ['cancel', 'deadline', 'silence'] as const)
+      expect(finished({ agent: dead({ exitCode: 0 }), wish })).toEqual(['succeeded', 'completed', 0])
   })
 
   test('and the agent runs, it is attached to again, as long as that brings something or is not in vain too often', () => {
@@ -76,6 +97,7 @@ describe('when the output has ended', () => {
     expect(finished({ agent, breaks: 500 })).toBe('wait')
     expect(finished({ agent, wish: 'deadline' })).toBe('wait')
     expect(finished({ agent, wish: 'cancel' })).toBe('wait')
+    expect(finished({ agent, wish: 'silence', wasStopped: true })).toBe('wait')
     expect(finished({ agent, wish: 'deadline', overdue: true })).toEqual([
       'failed',
       'deadline_exceeded',
@@ -97,8 +119,12 @@ describe('when the output has ended', () => {
   test('and it was to be cancelled, or its deadline has passed, the agent is stopped before it has ended', () => {
     expect(finished({ wish: 'cancel' })).toBe('stop')
     expect(finished({ wish: 'deadline', progressed: true })).toBe('stop')
-    expect(finished({ wish: 'cancel', agent: dead({ signal: 'SIGTERM' }) })).toEqual(['cancelled', 'cancelled', 143])
-    expect(finished({ wish: 'deadline', agent: dead({ exitCode: 0 }) })).toEqual(['failed', 'deadline_exceeded', 0])
+    expect(finished({ wish: 'silence', progressed: true })).toBe('stop')
+    expect(finished({ wish: 'silence', wasStopped: true })).toBe('stop')
+    const stopped = { wasStopped: true, agent: dead({ exitCode: 0 }) }
+    expect(finished({ ...stopped, wish: 'cancel' })).toEqual(['cancelled', 'cancelled', 0])
+    expect(finished({ ...stopped, wish: 'deadline' })).toEqual(['failed', 'deadline_exceeded', 0])
+    expect(finished({ ...stopped, wish: 'silence' })).toEqual(['failed', 'deadline_exceeded', 0])
     expect(finished({ wish: 'cancel', agent: { is: 'none' } })).toEqual(['cancelled', 'cancelled', undefined])
     expect(finished({ wish: 'deadline', agent: { is: 'none' } })).toEqual(['failed', 'deadline_exceeded', undefined])
     expect(finished({ wish: 'deadline', overdue: true })).toEqual(['failed', 'deadline_exceeded', undefined, 'stop'])
@@ -140,7 +166,9 @@ const anything = fc.record({
   breaks: fc.nat({ max: 10 }),
   breaksMax: fc.constant(5),
   drained: fc.boolean(),
-  wish: fc.constantFrom('cancel' as const, 'deadline' as const, undefined),
+  undrainable: fc.boolean(),
+  wish: fc.constantFrom(...WISHES, undefined),
+  wasStopped: fc.boolean(),
   overdue: fc.boolean(),
   moving: fc.boolean(),
   followsOwn: fc.boolean(),
@@ -163,7 +191,7 @@ describe('whatever is so,', () => {
         const decision = decideAtStreamEnd(seen)
         if (decision.action !== 'finish' || decision.end.status !== 'succeeded') return
         expect(seen.agent).toMatchObject({ is: 'terminated', exitCode: 0 })
-        expect(seen.drained || seen.breaks >= seen.breaksMax).toBe(true)
+        expect(seen.drained || seen.undrainable || seen.overdue).toBe(true)
       }),
     )
   })

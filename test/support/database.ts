@@ -24,7 +24,8 @@ export async function createDatabase({ migrated = true } = {}): Promise<TestData
   }
 }
 
-async function administer(statement: string): Promise<void> {
+/** Says something to the server, and not in any of the databases of tests. */
+export async function administer(statement: string): Promise<void> {
   const client = new pg.Client(inject('postgresUrl'))
   await client.connect()
   try {

@@ -23,8 +23,9 @@ declare module 'vitest' {
 /** Private services for this run of the tests, on free ports. They end with the run, however it ends. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-test-'))
-  // Hundreds of processes are started from the same sources: they are compiled once.
-  process.env.NODE_COMPILE_CACHE = path.join(folder, 'compiled')
+  // Hundreds of processes are started from the same sources: they are compiled once. Not in the folder, which would come back:
+  // Node writes at the very end of a process.
+  process.env.NODE_COMPILE_CACHE = path.resolve('node_modules/.cache/sandman-test')
   const [postgres, redisServer] = await Promise.all([
     startEmbeddedPostgres({ folder, disposable: true }),
     findRedisServer(process.env.REDIS_URL !== undefined),

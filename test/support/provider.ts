@@ -39,6 +39,8 @@ export class FakeAgent {
   lagsFor = 0
   /** It does not stop when it is asked to. */
   isStubborn = false
+  /** What it does when it is asked to. */
+  whenStopped = (): void => this.exit({ signal: 'SIGTERM' })
   bytes = Buffer.alloc(0)
   readonly #changed = new EventEmitter().setMaxListeners(0)
 
@@ -59,6 +61,11 @@ export class FakeAgent {
     this.#changed.emit('change')
   }
 
+  /** Every stream of it is cut. */
+  breakStreams(): void {
+    this.#changed.emit('cut')
+  }
+
   /** Its streams look again whether there is anything left to stream from. */
   stir(): void {
     this.#changed.emit('change')
@@ -71,10 +78,14 @@ export class FakeAgent {
   changed(): Promise<unknown> {
     return once(this.#changed, 'change')
   }
+
+  onCut(cut: () => void): void {
+    this.#changed.once('cut', cut)
+  }
 }
 
 /** What may happen to a stream that began well: after so many bytes it is reset, ends as if there were no more, or hangs. */
-export type StreamFault = { afterBytes: number; how: 'reset' | 'end' | 'hang' }
+export type StreamFault = { afterBytes: number; afterMs?: number; how: 'reset' | 'end' | 'hang' }
 
 export type FakeCheckpoint = { ref: string; of: string; condition: 'ready' | 'pending' | 'missing' | 'corrupt' }
 
@@ -134,6 +145,7 @@ const HONEST = {
   previewStatus: 200,
   starts: (_agent: FakeAgent): void => {},
   breaksStreams: (_from: number): StreamFault | undefined => undefined,
+  tellsTotals: true,
 }
 
 export class FakeProvider {
@@ -162,6 +174,8 @@ export class FakeProvider {
   starts = HONEST.starts
   /** How a stream breaks that was attached from this byte on. */
   breaksStreams = HONEST.breaksStreams
+  /** With the output of an agent that has ended, how long that is. */
+  tellsTotals = HONEST.tellsTotals
 
   /** Bytes of output that were handed to sockets. */
   streamed = 0
@@ -170,6 +184,7 @@ export class FakeProvider {
   readonly #once = new Map<Method, Fault[]>()
   readonly #always = new Map<Method, Fault>()
   readonly #gates = new Map<Method, Gate>()
+  readonly #attempts = new Map<Method, number>()
 
   private constructor(server: Server) {
     this.#server = server
@@ -243,6 +258,11 @@ export class FakeProvider {
     return held
   }
 
+  /** How often it was called, also where that met a fault. */
+  attempts(method: Method): number {
+    return this.#attempts.get(method) ?? 0
+  }
+
   count(method: Method, ref?: string): number {
     return this.performed.filter((call) => call.method === method && (ref === undefined || call.ref === ref)).length
   }
@@ -267,6 +287,7 @@ export class FakeProvider {
     }
     const method = name as Method
     const body = JSON.parse(await read(request)) as Body
+    this.#attempts.set(method, this.attempts(method) + 1)
     await this.#gates.get(method)?.enter()
     const fault = this.#once.get(method)?.shift() ?? this.#always.get(method)
     const performs = !fault || ('performed' in fault && fault.performed)
@@ -331,7 +352,7 @@ export class FakeProvider {
         const { key = '' } = body.agent as unknown as { key?: string }
         const agent = instance?.agents.get(key)
         if (!instance) return notFound(ref)
-        if (agent && !agent.hasEnded && !agent.isStubborn) agent.exit({ signal: 'SIGTERM' })
+        if (agent && !agent.hasEnded && !agent.isStubborn) agent.whenStopped()
         return { result: null }
       }
       case 'verify':
@@ -356,8 +377,10 @@ export class FakeProvider {
     const isThere = () => this.instances.has(ref) && String(instance.incarnation) === incarnation
     const fault = this.breaksStreams(from)
     const most = from + (fault?.afterBytes ?? Number.POSITIVE_INFINITY)
-    response.writeHead(200, { 'content-type': 'application/octet-stream' }).flushHeaders()
+    const total = agent.hasEnded && isThere() && this.tellsTotals ? { 'x-total-bytes': agent.bytes.length } : {}
+    response.writeHead(200, { 'content-type': 'application/octet-stream', ...total }).flushHeaders()
     const closed = once(response, 'close')
+    agent.onCut(() => response.destroy())
     for (let at = from; !response.destroyed; ) {
       const piece = agent.bytes.subarray(at, Math.min(at + STREAM_PIECE, most))
       at += piece.length
@@ -366,7 +389,7 @@ export class FakeProvider {
       if (fault && at === most) {
         if (fault.how === 'hang') return
         // What was sent has to arrive: the break comes behind it, and not instead of it.
-        await new Promise<void>((resolve) => setTimeout(resolve, 1))
+        await new Promise<void>((resolve) => setTimeout(resolve, fault.afterMs ?? 1))
         fault.how === 'end' ? response.end() : response.destroy()
         return
       }

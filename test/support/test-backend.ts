@@ -83,6 +83,8 @@ export function testBackend({ url, name = 'test', canPause = true, canSnapshot =
           at += bytes.length
           yield { bytes, cursor: String(at) }
         }
+        const total = response.headers.get('x-total-bytes')
+        if (total === String(at)) yield { bytes: new Uint8Array(), cursor: String(at), isLast: true }
       } catch (error) {
         signal.throwIfAborted()
         if (error instanceof BackendError) throw error

@@ -15,8 +15,11 @@ export type AgentKey = string | undefined
 /** Written by who asks, together with the folder: there is never one without the other. */
 export type AgentWanted = { command: readonly string[] }
 
-/** Written by the supervisor, once. Without a process where none could be started. */
-export type AgentStarted = { process?: ProcessIdentity | undefined }
+/**
+ * Written by the supervisor, once. Without a process where none could be started. With a cgroup of its own, all that it starts
+ * is in there.
+ */
+export type AgentStarted = { process?: ProcessIdentity | undefined; hasCgroup?: boolean }
 
 /** Written by the supervisor. */
 export type AgentEnd = { exitCode: number | null; signal: string | null; oomKilled?: boolean }

@@ -19,7 +19,7 @@ import { wait, within } from './calls.ts'
 import { exists, removeTree, syncFolder, writeJson } from './files.ts'
 import { type Home, leftoversOf, withLock } from './home.ts'
 import { findSupervisor, type Instance, requireInstance } from './instance.ts'
-import { endMembers, findMembers, kill, type Member } from './processes.ts'
+import { endAgent, findAgent, kill } from './processes.ts'
 import { requireEndable, requireRunning } from './targets.ts'
 
 const START_POLL_MS = 5
@@ -97,8 +97,6 @@ export async function settleAgents(instance: Instance, call: Call): Promise<void
  */
 export async function stopAgent(home: Home, agent: Agent, call: Call): Promise<void> {
   const { ref, key } = agent
-  const part = partOf(key)
-  const isMeant = (member: Member) => member.part === part
   const changing = <T>(work: (instance: Instance) => Promise<T>) =>
     withLock(home, ref, call, async () => {
       const instance = await requireInstance(home, ref)
@@ -107,13 +105,13 @@ export async function stopAgent(home: Home, agent: Agent, call: Call): Promise<v
     })
   const asked = await changing(async (instance) => {
     if (key !== undefined && (await hasAgent(instance.folder, key))) await isStarted(instance, key, call)
-    const members = (await findMembers(instance)).filter(isMeant)
-    for (const { pid } of members) kill(pid, 'SIGTERM')
-    return members
+    const processes = await findAgent(instance, key)
+    for (const { pid } of processes) kill(pid, 'SIGTERM')
+    return processes
   })
   if (asked.length > 0) {
     await within(OBEY_MS_MAX, call, async () => !(await Promise.all(asked.map(isStillThere))).includes(true))
-    await changing((instance) => endMembers(instance, isMeant))
+    await changing((instance) => endAgent(instance, key))
   }
   await endIsKnown(await requireInstance(home, ref), key, call)
 }

@@ -34,10 +34,13 @@ export async function* attach(home: Home, agent: Agent, cursor: string | undefin
       if (bytes) {
         at += bytes.length
         yield { bytes, cursor: String(at) }
-      } else if (standing === 'silent') return
+      } else if (standing === 'ended') {
+        yield { bytes: new Uint8Array(), cursor: String(at), isLast: true }
+        return
+      } else if (standing === 'asleep') return
       else change = await folderWatch.next(call)
-      // Never once it is silent: then it was looked at before the last read, and the rest is only to be read.
-      if (standing === 'silent' || (change === 'content' && Date.now() - lookedAt < LOOK_MS)) continue
+      // Never once it speaks no more: then it was looked at before the last read, and the rest is only to be read.
+      if (standing !== 'speaking' || (change === 'content' && Date.now() - lookedAt < LOOK_MS)) continue
       standing = await standingOf(instance, agent).catch(async (error) => {
         await requireInstance(home, agent.ref) // that it has been ended says more than what is missing of it
         throw error
@@ -51,11 +54,11 @@ export async function* attach(home: Home, agent: Agent, cursor: string | undefin
   }
 }
 
-/** Silent is what will print no more, or not for now. */
-async function standingOf(instance: Instance, agent: Agent): Promise<'speaking' | 'silent' | 'not meant'> {
+async function standingOf(instance: Instance, agent: Agent): Promise<'speaking' | 'ended' | 'asleep' | 'not meant'> {
   const status = await lookAtAgent(instance, agent)
   if (status === 'unknown' || status.is === 'running') return 'speaking'
-  return status.is === 'terminated' || status.is === 'asleep' ? 'silent' : 'not meant'
+  if (status.is === 'asleep') return 'asleep'
+  return status.is === 'terminated' ? 'ended' : 'not meant'
 }
 
 async function readPiece(output: FileHandle, at: number): Promise<Uint8Array | undefined> {

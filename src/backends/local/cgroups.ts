@@ -92,9 +92,18 @@ export async function removeLeaf(cgroups: Cgroups, part: Part): Promise<boolean>
 export async function membersIn(base: string): Promise<Map<number, Part>> {
   const members = new Map<number, Part>()
   await forEach(await leavesOf(base), async (part) => {
-    for (const line of (await read(base, `${part}/cgroup.procs`)).split('\n')) if (line) members.set(Number(line), part)
+    for (const pid of await pidsIn(base, part)) members.set(pid, part)
   })
   return members
+}
+
+/** Of one part, wherever it has a cgroup. */
+export async function pidsOf(cgroups: Cgroups, part: Part): Promise<Set<number>> {
+  return new Set((await Promise.all(basesOf(cgroups).map((base) => pidsIn(base, part)))).flat())
+}
+
+async function pidsIn(base: string, part: Part): Promise<number[]> {
+  return (await read(base, `${part}/cgroup.procs`)).split('\n').filter(Boolean).map(Number)
 }
 
 async function leavesOf(base: string): Promise<Part[]> {

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { emptyIfGone, isStillThere, type ProcessIdentity } from '../../process-identity.ts'
+import { emptyIfGone, identityOf, isStillThere, type ProcessIdentity } from '../../process-identity.ts'
 import { BackendError } from '../backend.ts'
-import { listKeys, readAgentStarted } from './agent-files.ts'
+import { type AgentKey, listKeys, partOf, readAgentStarted } from './agent-files.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
-import { membersIn, type Part, thawCgroup } from './cgroups.ts'
+import { membersIn, type Part, pidsOf, thawCgroup } from './cgroups.ts'
 import { forEach } from './each.ts'
 import { bootId, findSupervisor, type Instance, readStarted } from './instance.ts'
 
@@ -62,6 +62,21 @@ export async function findMembers(instance: Instance): Promise<Member[]> {
     isStopped: isStopped(member),
     isWaitingForStopped: member.state === 'D' && parentsOfStopped.has(member.pid),
   }))
+}
+
+/**
+ * Those of one agent. Where that has a cgroup of its own, nothing else is looked at: hundreds of them may be stopped at once,
+ * each with the lock of their sandbox.
+ */
+export async function findAgent(instance: Instance, key: AgentKey): Promise<ProcessIdentity[]> {
+  const { folder, labels } = instance
+  const started = key === undefined ? undefined : await readAgentStarted(folder, key).catch(noneIfDamaged)
+  if (!started?.hasCgroup || labels.boot !== (await bootId()))
+    return (await findMembers(instance)).filter(({ part }) => part === partOf(key))
+  const pids = await pidsOf(labels.cgroups, partOf(key))
+  // One that has just been started is on its way there.
+  if (started.process && (await isStillThere(started.process))) pids.add(started.process.pid)
+  return (await Promise.all([...pids].map(identityOf))).filter(({ born }) => born !== '')
 }
 
 function addDescendants(seen: Seen[], parts: Map<number, Part>, supervisor: ProcessIdentity | undefined): void {
@@ -144,14 +159,22 @@ async function listProcesses(): Promise<Seen[]> {
   return seen
 }
 
+export async function endMembers(instance: Instance, isMeant: (member: Member) => boolean): Promise<void> {
+  await killAll(instance, async () => (await findMembers(instance)).filter(isMeant))
+}
+
+export async function endAgent(instance: Instance, key: AgentKey): Promise<void> {
+  await killAll(instance, () => findAgent(instance, key))
+}
+
 /**
  * Kills until none is left. What starts others faster than it is found is found again. All are stopped before the first one
  * dies: whoever sees its child die would otherwise go on, and may even end as if its work were done.
  */
-export async function endMembers(instance: Instance, isMeant: (member: Member) => boolean): Promise<void> {
-  let left: Member[] = []
+async function killAll(instance: Instance, find: () => Promise<ProcessIdentity[]>): Promise<void> {
+  let left: ProcessIdentity[] = []
   const areGone = await within(END_MS_MAX, UNSTOPPABLE, async () => {
-    left = (await findMembers(instance)).filter(isMeant)
+    left = await find()
     for (const signal of ['SIGSTOP', 'SIGKILL'] as const) for (const { pid } of left) kill(pid, signal)
     return left.length === 0
   })

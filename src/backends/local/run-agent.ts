@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { identityOf, type ProcessIdentity } from '../../process-identity.ts'
-import { type AgentEnd, type AgentKey, agentEndFile, outputFile, partOf } from './agent-files.ts'
+import { type AgentEnd, type AgentKey, type AgentStarted, agentEndFile, outputFile, partOf } from './agent-files.ts'
 import { countOomKills, makeLeaf, type Part, removeLeaf } from './cgroups.ts'
 import { exists, writeJson } from './files.ts'
 import type { Instance } from './instance.ts'
@@ -17,11 +17,7 @@ const RETRY_MS = 1_000
 const EXIT_CODE_KILLED = 128 + 9
 
 /** Starts an agent, and will write down how it ended. If it fails, nothing was started. */
-export async function runAgent(
-  instance: Instance,
-  key: AgentKey,
-  asked: Command,
-): Promise<ProcessIdentity | undefined> {
+export async function runAgent(instance: Instance, key: AgentKey, asked: Command): Promise<AgentStarted> {
   const { folder, labels } = instance
   const part = partOf(key)
   const hasLeaf = key === undefined || (await makeLeaf(labels.cgroups, part))
@@ -37,7 +33,7 @@ export async function runAgent(
     await writeInTheEnd(folder, agentEndFile(folder, key), end)
     if (key !== undefined && hasLeaf) await leave(instance, part)
   })
-  return identify(child)
+  return { process: await identify(child), hasCgroup: hasLeaf && Object.keys(labels.cgroups).length > 0 }
 }
 
 /** Starts a process whose output goes to a file. Undefined when that cannot even be tried, which the output then says. */

@@ -71,7 +71,7 @@ async function startParts(instance: Instance): Promise<Started> {
     agent.sidecar &&
     start(instance, { part: 'sidecar', env: undefined, ...agent.sidecar }, path.join(instance.folder, 'sidecar.log'))
   return {
-    agent: await runAgent(instance, undefined, { command: agent.command, env: agent.env }),
+    agent: (await runAgent(instance, undefined, { command: agent.command, env: agent.env })).process,
     sidecar: await identify(sidecar),
   }
 }

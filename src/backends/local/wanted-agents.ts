@@ -38,6 +38,6 @@ async function startOne(instance: Instance, key: string): Promise<void> {
   const wanted = await readJson<AgentWanted>(wantedFile(folder, key))
   const file = agentStartedFile(folder, key)
   if (!wanted || (await exists(file))) return
-  const process = await runAgent(instance, key, { command: wanted.command, env: labels.spec.agent?.env })
-  await writeInTheEnd(folder, file, { process })
+  const started = await runAgent(instance, key, { command: wanted.command, env: labels.spec.agent?.env })
+  await writeInTheEnd(folder, file, started)
 }

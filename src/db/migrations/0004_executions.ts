@@ -22,6 +22,8 @@ const EXECUTIONS = `
     add column last_output_at      timestamptz,
     add column silence_ms          bigint,
     add column cancel_requested_at timestamptz,
+    add column stop_reason         text,
+    add column stop_asked_at       timestamptz,
     add column ring_at             timestamptz;
   update sandman.executions set fleet = sandboxes.fleet,
     ring_at = case when status in ('queued', 'running') then now() end
@@ -30,6 +32,8 @@ const EXECUTIONS = `
     alter column fleet set not null,
     add constraint executions_open_is_rung_again check ((status in ('queued', 'running')) = (ring_at is not null)),
     add constraint executions_running_has_incarnation check (status <> 'running' or incarnation is not null),
+    add constraint executions_stop_has_reason_and_time check ((stop_reason is null) = (stop_asked_at is null)),
+    add constraint executions_stop_reason_known check (stop_reason in ('cancel', 'deadline', 'silence')),
     add constraint executions_bounds_positive check (output_bytes_max > 0 and silence_ms > 0 and breaks >= 0);
 
   create index executions_open on sandman.executions (sandbox_id) where ring_at is not null;
@@ -43,6 +47,9 @@ const EXECUTIONS = `
   create trigger executions_deadlines_stay before update on sandman.executions for each row
     when ((new.hard_deadline_at, new.silence_ms) is distinct from (old.hard_deadline_at, old.silence_ms))
     execute function sandman.refuse('a deadline is never moved');
+  create trigger executions_stop_stays before update on sandman.executions for each row
+    when (old.stop_reason is not null and (new.stop_reason, new.stop_asked_at) is distinct from (old.stop_reason, old.stop_asked_at))
+    execute function sandman.refuse('why an agent was stopped never changes');
   create trigger executions_output_only_grows before update on sandman.executions for each row
     when (new.fence < old.fence or new.output_bytes < old.output_bytes)
     execute function sandman.refuse('the output and the fence of an execution only grow');
