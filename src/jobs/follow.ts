@@ -46,8 +46,6 @@ class Following {
   #drainedAtMs = 0
   /** How long the present output, or if there is none the last one, was listened to without a break. */
   #listenedMs = () => 0
-  /** It was started from here, so nothing that it said was missed. */
-  #wasStartedHere = false
   /** Why the agent was asked to stop, by whomever. */
   #stoppedFor: Wish | null
   /** The wish that is being seen to: what interrupts a stream does so once. */
@@ -139,8 +137,9 @@ class Following {
     if (wish !== 'silence') return wish
     const silenceMs = this.#work.execution.silence_ms as number
     const [leastMs, mostMs] = this.#work.provider.patience.listenMs
-    // An agent takes its time to start, which is not silence.
-    const enoughMs = this.#wasStartedHere && this.#position.bytes === 0 ? silenceMs : Math.min(silenceMs, mostMs)
+    // An agent that has not said a word may have taken its time to start, which is not silence.
+    const isNew = this.#agent.key !== undefined && this.#position.bytes === 0
+    const enoughMs = isNew ? silenceMs : Math.min(silenceMs, mostMs)
     return this.#listenedMs() >= Math.max(enoughMs, leastMs) ? wish : null
   }
 
@@ -153,7 +152,6 @@ class Following {
     try {
       await provider.ask('start_agent', (call) => backend.startAgent({ ref, incarnation }, asked, call))
       this.#isStarted = true
-      this.#wasStartedHere = true
       this.#startFailure = undefined
     } catch (error) {
       this.#work.signal.throwIfAborted()
@@ -226,7 +224,9 @@ class Following {
       return this.#dead
     } catch (error) {
       signal.throwIfAborted()
-      return isBackendError(error, 'sandbox_expired') ? { is: 'absent' } : { is: 'unknown', why: describeError(error) }
+      if (isBackendError(error, 'sandbox_expired')) return { is: 'absent' }
+      this.#listenedMs = () => 0 // whatever is said until it is known again, nobody hears
+      return { is: 'unknown', why: describeError(error) }
     }
   }
 

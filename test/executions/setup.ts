@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { expect } from 'vitest'
 import type { Execution, Sandbox } from '../../src/index.ts'
+import { describeWorld } from '../support/describe-world.ts'
 import type { FakeAgent } from '../support/provider.ts'
-import { describeStores, type StoreKind } from '../support/stores.ts'
-import { createWorld, QUICK, type World } from '../support/world.ts'
+import type { StoreKind } from '../support/stores.ts'
+import { QUICK, type World } from '../support/world.ts'
 
 /** Breaks of a stream that come to their end soon. */
 export const BRIEF = {
@@ -18,29 +19,13 @@ export const BRIEF = {
   listenMs: [200, 500] as const,
 }
 
-/** A world for the file, on each of the queue stores, with a worker in it. */
+/** A world for the file, with a worker in it that loses its patience soon. */
 export function describeExecutions(
   name: string,
   tests: (world: () => World) => void,
-  { worker = true, stores }: { worker?: boolean; stores?: StoreKind[] } = {},
+  options: { worker?: boolean; stores?: StoreKind[] } = {},
 ): void {
-  describeStores(
-    name,
-    (kind) => {
-      let world: World
-      beforeAll(async () => {
-        world = await createWorld(kind)
-        if (worker) await world.startWorker({ patience: BRIEF })
-      })
-      afterEach(async () => {
-        world.provider.becomeHonest()
-        await world.expectInvariants()
-      })
-      afterAll(() => world.end())
-      tests(() => world)
-    },
-    stores,
-  )
+  describeWorld(name, tests, { patience: BRIEF, ...options })
 }
 
 export type Working = { sandbox: Sandbox; execution: Execution; agent: FakeAgent }

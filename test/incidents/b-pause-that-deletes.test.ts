@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Backend, Pausing } from '../../src/backends/backend.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident('B: pause that deletes, resume that does nothing', (world) => {
   test('a backend that cannot pause is not asked to: the request is refused, and the sandbox keeps running', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { BRIEF, endOf, textOf, work } from '../executions/setup.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 import { testBackend } from '../support/test-backend.ts'
 import type { World } from '../support/world.ts'
 

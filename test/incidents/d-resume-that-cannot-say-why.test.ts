@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { resumeQueue } from '../../src/queues/resume.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 import { IMPATIENT } from '../support/world.ts'
 
 const PREVIEWED = { wake: { commands: ['pkill vite', 'vite &'], previewPort: 5173 } }

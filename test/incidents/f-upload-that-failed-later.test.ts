@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident('F: a pause that returned before its upload had finished', (world) => {
   test('it is suspended only when the checkpoint was seen to be complete', async () => {

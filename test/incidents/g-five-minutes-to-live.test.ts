@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 const HOUR_MS = 3_600_000
 

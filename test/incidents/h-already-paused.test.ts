@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident('H: "already paused" was read as a failure', (world) => {
   test('a sandbox that its provider has paused by itself is paused, and nothing else is done to it', async () => {

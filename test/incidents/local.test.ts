@@ -10,7 +10,7 @@ import { findInstance, findSupervisor } from '../../src/backends/local/instance.
 import { findMembers } from '../../src/backends/local/processes.ts'
 import type { Sandbox } from '../../src/index.ts'
 import { forkWorker } from '../support/crash.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 import type { StoreKind } from '../support/stores.ts'
 import { loseProcesses, type World } from '../support/world.ts'
 

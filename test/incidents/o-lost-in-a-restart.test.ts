@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { forkWorker } from '../support/crash.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident('O: a row was marked destroyed, the provider call was lost in a restart, the VM lived on', (world) => {
   test('a destroy whose worker dies before the provider has heard of it is carried out by the next one', async () => {

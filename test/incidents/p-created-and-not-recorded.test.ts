@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { forkWorker } from '../support/crash.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident(
   'P: create succeeded at the provider, and the worker died before it recorded that',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { BRIEF, bytesOf, endOf, textOf, work } from '../executions/setup.ts'
 import { forkWorker } from '../support/crash.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident(
   'R: re-attaching to an output lost lines, or doubled them',

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { BRIEF, endOf, work } from '../executions/setup.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident(
   'S: the status said "running" for seconds after the end of the output',

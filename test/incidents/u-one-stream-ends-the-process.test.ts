@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { BRIEF, endOf, textOf, work } from '../executions/setup.ts'
 import { forkWorker } from '../support/crash.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 describeIncident(
   'U: a client that follows an output ended the whole process when its socket was reset',

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { forkWorker } from '../support/crash.ts'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 
 const MANY = 300
 

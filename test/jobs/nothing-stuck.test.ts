@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { describeIncident } from '../support/incident.ts'
+import { describeIncident } from '../support/describe-world.ts'
 import { IMPATIENT, QUICK } from '../support/world.ts'
 
 /** No operation stays open once its provider answers again, and nothing stays behind that no request can reach. */

@@ -3,14 +3,16 @@ import type { Patience } from '../../src/index.ts'
 import { describeStores, type StoreKind } from './stores.ts'
 import { createWorld, QUICK, type World } from './world.ts'
 
-/** An incident that must not happen again: told on both queue stores, each with a world of its own and a worker in it. */
-export function describeIncident(
+type WorldOptions = { patience?: Patience; worker?: boolean; stores?: StoreKind[] }
+
+/** A world for the tests, on each of the queue stores, with a worker in it. What must always be true is looked at after each. */
+export function describeWorld(
   name: string,
   tests: (world: () => World) => void,
-  { patience = QUICK, worker = true, stores }: { patience?: Patience; worker?: boolean; stores?: StoreKind[] } = {},
+  { patience = QUICK, worker = true, stores }: WorldOptions = {},
 ): void {
   describeStores(
-    `incident ${name}`,
+    name,
     (kind) => {
       let world: World
       beforeAll(async () => {
@@ -26,4 +28,9 @@ export function describeIncident(
     },
     stores,
   )
+}
+
+/** An incident that must not happen again. */
+export function describeIncident(name: string, tests: (world: () => World) => void, options?: WorldOptions): void {
+  describeWorld(`incident ${name}`, tests, options)
 }
