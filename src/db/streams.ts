@@ -116,13 +116,15 @@ export async function recordBreaks(db: Db, { id, fence, breaks }: { id: string; 
     where id = ${id} and fence = ${fence} and status = 'running'`.execute(db)
 }
 
-/** Writes down that its agent is asked to stop, and why. What was written first stays. */
+/** Writes down that its agent is asked to stop, and why, once. False when somebody else follows it, or it has ended. */
 export async function recordStop(
   db: Db,
   { id, fence, reason, clock }: { id: string; fence: number; reason: Wish; clock: Clock },
-): Promise<void> {
-  await sql`update sandman.executions set stop_reason = ${reason}, stop_asked_at = ${dbNow(clock)}
-    where id = ${id} and fence = ${fence} and status = 'running' and stop_reason is null`.execute(db)
+): Promise<boolean> {
+  const { numAffectedRows } = await sql`update sandman.executions
+    set stop_reason = coalesce(stop_reason, ${reason}), stop_asked_at = coalesce(stop_asked_at, ${dbNow(clock)})
+    where id = ${id} and fence = ${fence} and status = 'running'`.execute(db)
+  return numAffectedRows === 1n
 }
 
 /** What whoever follows an execution has to know, besides its output. */

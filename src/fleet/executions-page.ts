@@ -66,15 +66,15 @@ ${table(
 - **Deadlines** are fixed when the execution is asked for, and the database refuses to move one: the hard one (\`deadline\`,
   24 hours unless the caller says otherwise), and that of silence (\`silence\`), which counts from the last byte. When one
   passes, the agent is stopped, and why is written down before that; so whatever it says and does then, that is why it ended. An
-  agent that has ended before it was stopped has ended by itself, also when that is seen late. ${seconds(PATIENCE.overdueMs)} after the stop the execution
-  fails even if nobody can say whether that worked.
+  agent that has ended before it was stopped has ended by itself, also when that is seen late. ${seconds(PATIENCE.overdueMs)} after the hard deadline, or
+  after the stop because of silence, the execution fails even if nobody can say whether that worked.
 - **Silence** is what somebody has listened to: for as long as it may last, or for ${seconds(PATIENCE.listenMs[1])} if that is less, but for ${seconds(PATIENCE.listenMs[0])} at
   the least. Whoever takes over from a worker that died hears first what was said meanwhile. It begins when the agent was
   started, and is not looked at while the provider does not answer, or when the output was cut off at its limit.
 - An output that hangs does not end. An agent that is silent for ${seconds(PATIENCE.quietMs)} is asked for its status, and after
   ${seconds(PATIENCE.staleMs)} its output is attached to anew.
 - **Cancelling** stops the agent, within about a second, or once its start was answered; the execution is cancelled when the
-  agent was seen to have ended.
+  agent was seen to have ended. If that cannot be stopped, it is tried again until the hard deadline.
 
 ## How it ended
 

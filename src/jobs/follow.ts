@@ -112,7 +112,7 @@ class Following {
           return outcome
         }
         if (decision.action === 'stop') {
-          await this.#stopFor(wish as Wish)
+          if (!(await this.#mayStopFor(wish as Wish))) return superseded('somebody else follows it, or it has ended')
           await this.#stop()
         }
         if (decision.action === 'attach') {
@@ -230,12 +230,11 @@ class Following {
     }
   }
 
-  /** First, so that whoever sees it end knows that this was why. */
-  async #stopFor(wish: Wish): Promise<void> {
+  /** Written down first, so that whoever sees it end knows that this was why; and who may not write that, may not stop it. */
+  async #mayStopFor(wish: Wish): Promise<boolean> {
     const { deps, execution } = this.#work
-    if (this.#stoppedFor === null)
-      await recordStop(deps.db, { id: execution.id, fence: execution.fence, reason: wish, clock: deps.clock })
     this.#stoppedFor ??= wish
+    return recordStop(deps.db, { id: execution.id, fence: execution.fence, reason: wish, clock: deps.clock })
   }
 
   /** What comes of it is seen by its status, and what did not is tried again. */

@@ -224,8 +224,8 @@ describe('the roll call', () => {
   test('tells when whoever was stopped because of silence must have ended by now', async () => {
     const execution = await follow({ silenceMs: 300_000 })
     const stop = { id: execution.id, fence: execution.fence, reason: 'silence', clock: at('12:05:00') } as const
-    await recordStop(database.db, stop)
-    await recordStop(database.db, { ...stop, reason: 'cancel', clock: at('12:06:00') })
+    expect(await recordStop(database.db, stop)).toBe(true)
+    expect(await recordStop(database.db, { ...stop, reason: 'cancel', clock: at('12:06:00') })).toBe(true)
     expect(await find(execution.id)).toMatchObject({
       stop_reason: 'silence',
       stop_asked_at: new Date('2026-03-01T12:05:00Z'),
@@ -233,7 +233,7 @@ describe('the roll call', () => {
     expect(await call(execution, '12:05:59')).toMatchObject({ overdue: false })
     expect(await call(execution, '12:06:00')).toMatchObject({ overdue: true })
     const cancelled = await follow()
-    await recordStop(database.db, { ...stop, id: cancelled.id, fence: cancelled.fence - 1 })
+    expect(await recordStop(database.db, { ...stop, id: cancelled.id, fence: cancelled.fence - 1 })).toBe(false)
     expect(await find(cancelled.id)).toMatchObject({ stop_reason: null })
     await recordStop(database.db, { ...stop, id: cancelled.id, fence: cancelled.fence, reason: 'cancel' })
     expect(await call(cancelled, '13:00:00')).toMatchObject({ overdue: false })

@@ -181,13 +181,16 @@ describeExecutions(
         await fleet.execute(sandbox.id),
         await fleet.execute(sandbox.id, { command: sh('echo x; sleep 600') }),
       ]
-      for (const { execution } of all)
+      const said = ['own\n', 'x\n']
+      for (const [nth, { execution }] of all.entries())
         await expect
           .poll(async () => (await fleet.execution(execution.id)).execution.outputBytes)
-          .toBeGreaterThanOrEqual(2)
+          .toBe(said[nth]?.length)
       await loseProcesses(world(), sandbox)
-      for (const { execution } of all)
+      for (const [nth, { execution }] of all.entries()) {
         expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+        expect(await textOf(world(), execution.id)).toBe(said[nth])
+      }
       await expect.poll(async () => (await fleet.get(sandbox.id)).state).toBe('gone')
     })
 

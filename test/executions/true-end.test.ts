@@ -148,7 +148,7 @@ describeExecutions(
 )
 
 describeExecutions(
-  'while no worker is there,',
+  'while no worker is there',
   (world) => {
     test('an agent that talks is not silent for whoever takes over, until that has listened', async () => {
       const { fleet, provider } = world()
