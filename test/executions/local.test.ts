@@ -77,7 +77,10 @@ describeExecutions(
           limits: { memoryBytesMax: 64 * 1024 * 1024 },
         },
       )
-      const other = await fleet.execute(sandbox.id, { command: sh(`${until('done')}; echo fine`) })
+      // It starts nothing meanwhile: where there is no memory left, that may fail.
+      const waiting = sh('mkfifo done; exec 3<>done; echo; read x <&3; echo fine')
+      const other = await fleet.execute(sandbox.id, { command: waiting })
+      await expect.poll(async () => (await fleet.execution(other.execution.id)).execution.outputBytes).toBe(1)
       const { execution } = await fleet.execute(sandbox.id, {
         command: [process.execPath, '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1))'],
         ...LONG,
@@ -87,7 +90,7 @@ describeExecutions(
       if (instance?.labels.cgroups.memory) {
         expect(execution).toMatchObject({ status: 'failed', reason: 'oom_killed', exitCode: 137 })
       } else await fleet.cancel(execution.id, LONG)
-      await fleet.execute(sandbox.id, { command: ['touch', 'done'], ...LONG })
+      await fleet.execute(sandbox.id, { command: sh('echo > done'), ...LONG })
       expect(await endOf(world(), other.execution)).toMatchObject({ status: 'succeeded' })
     })
   },
