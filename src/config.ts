@@ -77,6 +77,48 @@ function someOf<Name extends string>(what: string, known: readonly Name[]) {
 const queueNames = someOf('queue', QUEUE_NAMES)
 const backendNames = someOf('backend', BACKEND_NAMES)
 
+/** Limits shorter than this would end a sandbox before anybody has used it. */
+const LIMIT_MS_MIN = 1_000
+const DAY_MS = 86_400_000
+/** A duration that adds up to a time which every part of Sandman can write down. */
+const YEARS_MS_MAX = 10 * 365 * DAY_MS
+
+const limit = (text: string) => {
+  const ms = parseDurationMs(text)
+  return ms !== undefined && ms >= LIMIT_MS_MIN && ms <= YEARS_MS_MAX ? ms : undefined
+}
+
+/** A list of `name=value`, each name at most once. */
+function pairs<Value>(known: Record<string, (text: string) => Value | undefined>, example: string) {
+  return z.string().transform((text, context): Record<string, Value> => {
+    const read = new Map<string, Value>()
+    for (const entry of commaList(text)) {
+      const [, name = '', given = ''] = /^([a-z_]+)=(.+)$/.exec(entry) ?? []
+      const value = Object.hasOwn(known, name) ? known[name]?.(given) : undefined
+      if (value === undefined || read.has(name))
+        context.addIssue({ code: 'custom', message: `${JSON.stringify(entry)} is not one of ${example}, each once` })
+      else read.set(name, value)
+    }
+    return Object.fromEntries(read)
+  })
+}
+
+const ttl = pairs<number | 'kill'>(
+  { idle: limit, hard: limit, retention: limit, if_unsupported: (text) => (text === 'kill' ? text : undefined) },
+  'idle=30m, hard=7d, retention=30d, if_unsupported=kill (durations from 1s to 10 years)',
+)
+
+const KEEP_DAYS = { events: 90, output: 30, keys: 7 }
+const keep = pairs(
+  { events: limit, output: limit, keys: limit },
+  'events=90d, output=30d, keys=7d (durations from 1s to 10 years)',
+)
+
+const count = z
+  .string()
+  .regex(/^[1-9]\d{0,5}$/, 'must be a number from 1 to 999999')
+  .transform(Number)
+
 /** Everything the environment can say, in the order in which the README lists it. */
 const Environment = z.object({
   DATABASE_URL: postgresUrl
@@ -111,6 +153,21 @@ const Environment = z.object({
   SANDMAN_BACKENDS: backendNames
     .default([...BACKEND_NAMES])
     .describe('Backends that this worker can talk to, separated by commas.'),
+  SANDMAN_TTL: ttl
+    .default({})
+    .describe(
+      'Limits for sandboxes that have none of their own, such as `idle=30m,hard=7d,retention=30d`; `if_unsupported=kill` ends an idle one that cannot be paused. Without it, nothing ends by itself.',
+    ),
+  SANDMAN_SWEEPER: z
+    .enum(['act', 'report'])
+    .default('act')
+    .describe('Whether this worker does something about what the sweeper finds, or only writes it down.'),
+  SANDMAN_DESTROY_MAX: count
+    .default(100)
+    .describe('How much one tick of the reaper, or of the sweeper, may end or delete at most.'),
+  SANDMAN_KEEP: keep
+    .default({})
+    .describe('How long history, the output of executions that have ended, and idempotency keys are kept.'),
   SANDMAN_GRACE: graceMs
     .default(25_000)
     .describe(
@@ -136,6 +193,15 @@ export type Config = {
   tokens: Token[]
   queues: QueueName[]
   backends: BackendName[]
+  ttl: {
+    idleMs?: number | undefined
+    hardMs?: number | undefined
+    retentionMs?: number | undefined
+    ifUnsupported?: 'kill' | undefined
+  }
+  sweeper: 'act' | 'report'
+  destroyMax: number
+  keep: { eventsMs: number; outputMs: number; keysMs: number }
   graceMs: number
   dataFolder: string
   logLevel: z.output<typeof Environment>['LOG_LEVEL']
@@ -177,6 +243,19 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     tokens: env.SANDMAN_TOKENS,
     queues: env.SANDMAN_QUEUES,
     backends: env.SANDMAN_BACKENDS,
+    ttl: {
+      idleMs: env.SANDMAN_TTL.idle as number | undefined,
+      hardMs: env.SANDMAN_TTL.hard as number | undefined,
+      retentionMs: env.SANDMAN_TTL.retention as number | undefined,
+      ifUnsupported: env.SANDMAN_TTL.if_unsupported as 'kill' | undefined,
+    },
+    sweeper: env.SANDMAN_SWEEPER,
+    destroyMax: env.SANDMAN_DESTROY_MAX,
+    keep: {
+      eventsMs: env.SANDMAN_KEEP.events ?? KEEP_DAYS.events * DAY_MS,
+      outputMs: env.SANDMAN_KEEP.output ?? KEEP_DAYS.output * DAY_MS,
+      keysMs: env.SANDMAN_KEEP.keys ?? KEEP_DAYS.keys * DAY_MS,
+    },
     graceMs: env.SANDMAN_GRACE,
     dataFolder: path.resolve(env.SANDMAN_DATA),
     logLevel: env.LOG_LEVEL,
@@ -204,6 +283,10 @@ export function describeConfig(): { name: string; description: string; defaultsT
     SANDMAN_BACKENDS: BACKEND_NAMES.join(','),
     SANDMAN_GRACE: '25s',
     SANDMAN_TOKENS: '',
+    SANDMAN_TTL: '',
+    SANDMAN_KEEP: Object.entries(KEEP_DAYS)
+      .map(([what, days]) => `${what}=${days}d`)
+      .join(','),
   }
   return Object.entries(Environment.shape).map(([name, schema]) => ({
     name,

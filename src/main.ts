@@ -3,6 +3,7 @@ import { type Config, parseConfig } from './config.ts'
 import { SandmanError } from './errors.ts'
 import { Events } from './events.ts'
 import { ChildFailed, type ReadyMessage } from './fleet/child.ts'
+import type { Fleet } from './fleet/fleet.ts'
 import { findDatabase } from './fleet/running-file.ts'
 import { exitOnCrash, type Running, runUntilSignal } from './fleet/shutdown.ts'
 import { captureConsole, createLogger, createRedactor, logEvents } from './logger.ts'
@@ -15,6 +16,10 @@ const HELP = `sandman <command>
   worker [--queues a,b]  take jobs from the queues
   migrate                bring the database up to date
   doctor [--json]        check the configuration against the real services
+  why <sandbox> [--json] tell how a sandbox got where it is
+  sweep [--dry-run] [--backend name] [--believe] [--json]
+                         compare everything with the providers now, and report what is not as it should be;
+                         --dry-run does nothing about it, --believe accepts for an hour that much has vanished
 
   --help, --version
 
@@ -23,7 +28,19 @@ It is configured by the environment, and by a file .env in this folder; the READ
 
 /** The process exit code; what is printed has been printed. */
 type Command = (invocation: Invocation) => Promise<number>
-type Invocation = { config: Config; events: Events; json: boolean; supervised: boolean }
+type Invocation = {
+  config: Config
+  events: Events
+  args: string[]
+  json: boolean
+  supervised: boolean
+  dryRun: boolean
+  backend: string | undefined
+  believe: boolean
+}
+
+/** What a command has to be told besides its name. */
+const ARGUMENTS: Record<string, string[]> = { why: ['the id of a sandbox'] }
 
 /** Each loads what it needs: a worker does without the web's libraries, and `--help` without all of them. */
 const commands: Record<string, Command> = {
@@ -56,6 +73,33 @@ const commands: Record<string, Command> = {
         console.log(`${verdict.padEnd(8)} ${check.padEnd(15)} ${message}`)
     return findings.some(({ verdict }) => verdict === 'problem') ? 1 : 0
   },
+  why: ({ config, args, json }) =>
+    withFleet(config, async (fleet) => {
+      const { printWhy } = await import('./fleet/why.ts')
+      const why = await fleet.why(args[0] as string)
+      console.log(json ? JSON.stringify(why, null, 2) : printWhy(why))
+      return 0
+    }),
+  sweep: ({ config, dryRun, backend, believe, json }) =>
+    withFleet(config, async (fleet) => {
+      const { printReport } = await import('./fleet/sweep.ts')
+      const report = await fleet.sweep({ dryRun, believe, ...(backend !== undefined && { backend }) })
+      console.log(json ? JSON.stringify(report, null, 2) : printReport(report))
+      const isWell = report.sweeps.every(({ failing, stopped }) => !failing && !stopped)
+      return isWell && report.unanswered.length === 0 ? 0 : 1
+    }),
+}
+
+/** For a command that asks as an app would. */
+async function withFleet(config: Config, work: (fleet: Fleet) => Promise<number>): Promise<number> {
+  const { createFleet } = await import('./fleet/fleet.ts')
+  const { databaseUrl, redisUrl, fleet: name, ttl: limits } = await findDatabase(config)
+  const fleet = createFleet({ databaseUrl, fleet: name, limits, ...(redisUrl !== undefined && { redisUrl }) })
+  try {
+    return await work(fleet)
+  } finally {
+    await fleet.close()
+  }
 }
 
 async function runRole(
@@ -74,6 +118,8 @@ async function runRole(
   return failure === undefined ? 0 : 1
 }
 
+const ANSWERS = ['doctor', 'why', 'sweep']
+
 async function main(argv: string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args: argv,
@@ -81,16 +127,24 @@ async function main(argv: string[]): Promise<number> {
     options: {
       queues: { type: 'string' },
       json: { type: 'boolean', default: false },
+      'dry-run': { type: 'boolean', default: false },
+      backend: { type: 'string' },
+      believe: { type: 'boolean', default: false },
       supervised: { type: 'boolean', default: false }, // by `sandman dev`; not for people
       help: { type: 'boolean', short: 'h', default: false },
       version: { type: 'boolean', short: 'v', default: false },
     },
   })
   if (values.version) return print(VERSION)
-  const [name, ...surplus] = positionals
+  const [name, ...args] = positionals
   if (values.help || name === 'help') return print(HELP)
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
-  if (!command || surplus.length > 0) {
+  const needed = ARGUMENTS[name ?? ''] ?? []
+  if (command && args.length < needed.length) {
+    complain(`${name} needs ${needed.slice(args.length).join(' and ')}\n\n${HELP}`)
+    return 2
+  }
+  if (!command || args.length > needed.length) {
     complain(
       `${name === undefined ? 'a command is needed' : `there is no command "${positionals.join(' ')}"`}\n\n${HELP}`,
     )
@@ -101,13 +155,14 @@ async function main(argv: string[]): Promise<number> {
   const config = parseConfig({ ...process.env, ...(values.queues !== undefined && { SANDMAN_QUEUES: values.queues }) })
   redact = createRedactor(secretsOf(config))
   const events = new Events()
-  // What doctor finds is its answer; a log beside it would only be in the way.
-  const level = name === 'doctor' ? 'silent' : config.logLevel
+  // What these find is their answer; a log beside it would only be in the way.
+  const level = name !== undefined && ANSWERS.includes(name) ? 'silent' : config.logLevel
   const logger = createLogger({ level, fields: { process: name, pid: process.pid }, redact })
   logEvents(events, logger)
   captureConsole(logger)
   exitOnCrash(events)
-  return command({ config, events, json: values.json, supervised: values.supervised })
+  const { json, supervised, backend, believe } = values
+  return command({ config, events, args, json, supervised, dryRun: values['dry-run'], backend, believe })
 }
 
 function loadEnvFile(): void {

@@ -53,6 +53,9 @@ export type Backend = {
    */
   attach(agent: Agent, cursor: string | undefined, call: Call): AsyncIterable<Piece>
 
+  /** All there is of this fleet. A list alone never proves anything: what it shows may be old, and what it lacks may be there. */
+  readonly lists: Lists
+
   readonly pausing: 'none' | Pausing
   readonly snapshots: 'none' | Snapshots
   /** A provider's own time-to-live, at the end of which it ends or pauses an instance by itself. */
@@ -60,6 +63,27 @@ export type Backend = {
 
   close(): Promise<void>
 }
+
+export type Lists = {
+  /** Where these lists come from. Workers with the same credentials have the same place; two machines have two. */
+  place(call: Call): Promise<Place>
+  /** Everything that carries this fleet's label, whichever state it is in, and nothing that carries another one, or none. */
+  instances(cursor: string | undefined, call: Call): Promise<Listing<ListedInstance>>
+  /** Those with names of their own; none where instance and checkpoint are one. */
+  checkpoints: 'none' | ((cursor: string | undefined, call: Call) => Promise<Listing<ListedCheckpoint>>)
+}
+
+export type Place = {
+  name: string
+  /** Whether something of this name would be in these lists. */
+  holds(ref: string): boolean
+}
+
+/** A page. Without `next` it is the last one; a cursor that is too old may fail, and the list is begun again. */
+export type Listing<Listed> = { items: Listed[]; next: string | undefined }
+
+export type ListedInstance = Owner & { ref: string }
+export type ListedCheckpoint = { ref: string; sandboxId: string; kind: 'pause' | 'snapshot' }
 
 export type Pausing = Checkpoints & {
   /** What a resumed sandbox still has of what it had: its processes, or only its files. */

@@ -1,6 +1,11 @@
 import { sql } from 'kysely'
+import type { Clock } from '../clock.ts'
+import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow } from './schema.ts'
+
+/** How old a checkpoint is when it is looked at again: what was uploading when it was first seen has arrived by then, or has not. */
+export const VERIFY_AGAIN_MS = [120_000, 3_600_000] as const
 
 /** Of any sandbox of the fleet, with the backend that has it. */
 export async function findCheckpoint(
@@ -13,7 +18,7 @@ export async function findCheckpoint(
     .selectAll('checkpoints')
     .select('backend')
     .where('checkpoints.id', '=', id)
-    .where('fleet', '=', fleet)
+    .where('sandboxes.fleet', '=', fleet)
     .executeTakeFirst()
   if (!found) return undefined
   const { backend, ...checkpoint } = found
@@ -41,6 +46,15 @@ export async function recordDeleted(db: Db, id: string): Promise<void> {
   await sql`update sandman.checkpoints set status = 'deleted' where id = ${id} and status <> 'deleted'`.execute(db)
 }
 
+/** The same, by its provider's name. */
+export async function recordDeletedByRef(
+  db: Db,
+  { sandboxId, ref }: { sandboxId: string; ref: string },
+): Promise<void> {
+  await sql`update sandman.checkpoints set status = 'deleted'
+    where sandbox_id = ${sandboxId} and provider_ref = ${ref} and status <> 'deleted'`.execute(db)
+}
+
 /** Whether somebody was given this checkpoint as a snapshot, and may want to make a sandbox from it. */
 export async function isPromised(db: Db, id: string): Promise<boolean> {
   const promised = await db
@@ -56,4 +70,61 @@ export async function isPromised(db: Db, id: string): Promise<boolean> {
     .limit(1)
     .executeTakeFirst()
   return promised !== undefined
+}
+
+export type Young = CheckpointRow & {
+  /** Whether its sandbox sleeps on it. */
+  isRestedOn: boolean
+}
+
+/** Checkpoints that are still young enough to be looked at again, and are due. */
+export async function findYoung(
+  db: Db,
+  { fleet, backend, max, clock }: { fleet: string; backend: string; max: number; clock: Clock },
+): Promise<Young[]> {
+  const { rows } = await sql<Young>`
+    /* find_young */ select checkpoints.*, coalesce(sandboxes.checkpoint_id = checkpoints.id, false) as "isRestedOn"
+    from sandman.checkpoints join sandman.sandboxes on sandboxes.id = checkpoints.sandbox_id
+    where checkpoints.fleet = ${fleet} and checkpoints.status = 'ready' and verify_at <= ${dbNow(clock)}
+      and backend = ${backend} and sandboxes.operation_id is null
+    order by verify_at limit ${max}`.execute(db)
+  return rows
+}
+
+/** It was whole: it is looked at again when it is as old as the next number says, or not any more. */
+export async function recordVerified(db: Db, id: string, clock: Clock): Promise<void> {
+  const now = dbNow(clock)
+  await sql`update sandman.checkpoints set verified_at = ${now}, verify_at = (
+      select min(created_at + make_interval(secs => ms / 1000)) from unnest(${[...VERIFY_AGAIN_MS]}::float8[]) as ms
+      where created_at + make_interval(secs => ms / 1000) > ${now})
+    where id = ${id} and status = 'ready'`.execute(db)
+}
+
+/** It is seen to by somebody else, or could not be looked at now. */
+export async function verifyLater(db: Db, id: string, ms: number | null, clock: Clock): Promise<void> {
+  await sql`update sandman.checkpoints set verify_at = ${dbNow(clock)} + ${interval(ms)} where id = ${id}`.execute(db)
+}
+
+/** A checkpoint that nothing rests on is not there any more. False when something rests on it: then its sandbox is ended instead. */
+export async function recordMissing(db: Db, { id }: { id: string }): Promise<boolean> {
+  const { numAffectedRows } = await sql`update sandman.checkpoints set status = 'missing'
+    where id = ${id} and status = 'ready' and not exists (select from sandman.sandboxes where checkpoint_id = checkpoints.id)`.execute(
+    db,
+  )
+  return numAffectedRows === 1n
+}
+
+/** By its provider's name, of one sandbox, and what that sandbox is doing. */
+export async function findByRef(
+  db: Db,
+  { fleet, sandboxId, ref }: { fleet: string; sandboxId: string; ref: string },
+): Promise<(Young & { isAtRest: boolean }) | undefined> {
+  const { rows } = await sql<Young & { isAtRest: boolean }>`
+    select checkpoints.*, coalesce(sandboxes.checkpoint_id = checkpoints.id, false) as "isRestedOn",
+      sandboxes.operation_id is null as "isAtRest"
+    from sandman.checkpoints join sandman.sandboxes on sandboxes.id = checkpoints.sandbox_id
+    where sandboxes.fleet = ${fleet} and sandboxes.id = ${sandboxId} and checkpoints.provider_ref = ${ref}
+      and checkpoints.status = 'ready'
+    order by "isRestedOn" desc limit 1`.execute(db)
+  return rows[0]
 }

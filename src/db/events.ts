@@ -1,6 +1,4 @@
 import { sql } from 'kysely'
-import type { Clock } from '../clock.ts'
-import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import type { EventRow } from './schema.ts'
 
@@ -20,23 +18,13 @@ export async function listEvents(
     .execute()
 }
 
-/**
- * Forgets events that are older than this, at most `max` of them, and says how many. The last state change of a sandbox is
- * kept for ever: what is true now can always be explained.
- */
-export async function pruneEvents(
-  db: Db,
-  { olderThanMs, max, clock }: { olderThanMs: number; max: number; clock: Clock },
-): Promise<number> {
-  return db.transaction().execute(async (transaction) => {
-    await sql`set local sandman.pruning = 'on'`.execute(transaction)
-    const { numAffectedRows } = await sql`
-      delete from sandman.events where id in (
-        select id from sandman.events as old
-        where at < ${dbNow(clock)} - ${interval(olderThanMs)} and exists (
-          select from sandman.events as later
-          where later.sandbox_id = old.sandbox_id and later.id > old.id and later.to_state is not null)
-        order by at limit ${max})`.execute(transaction)
-    return Number(numAffectedRows ?? 0)
-  })
+/** The newest of a sandbox's history, the oldest of them first; its last state change is among them, however long ago that was. */
+export async function listNewestEvents(db: Db, sandboxId: string, max: number): Promise<EventRow[]> {
+  const { rows } = await sql<EventRow>`
+    /* list_newest_events */ select * from sandman.events where id in (
+      (select id from sandman.events where sandbox_id = ${sandboxId} order by id desc limit ${max})
+      union all
+      (select id from sandman.events where sandbox_id = ${sandboxId} and to_state is not null order by id desc limit 1))
+    order by id`.execute(db)
+  return rows
 }

@@ -7,6 +7,7 @@ import * as canaries from './migrations/0001_canaries.ts'
 import * as ledger from './migrations/0002_ledger.ts'
 import * as attempts from './migrations/0003_attempts.ts'
 import * as executions from './migrations/0004_executions.ts'
+import * as housekeeping from './migrations/0005_housekeeping.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -19,6 +20,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0002_ledger': ledger,
   '0003_attempts': attempts,
   '0004_executions': executions,
+  '0005_housekeeping': housekeeping,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
+import type { Db } from './pool.ts'
 
 /** Now, as SQL: the database's clock, unless a test has stopped time. */
 export function dbNow(clock: Clock): RawBuilder<Date> {
@@ -22,4 +23,10 @@ function stopped(clock: Clock): RawBuilder<Date> | undefined {
 /** So many milliseconds, as SQL, to be added to a time; null adds up to no time at all. */
 export function interval(ms: number | null): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms}::float8 / 1000)`
+}
+
+/** What time it is there. */
+export async function dbTime(db: Db, clock: Clock): Promise<Date> {
+  const { rows } = await sql<{ now: Date }>`select ${dbNow(clock)} as now`.execute(db)
+  return rows[0]?.now as Date
 }

@@ -17,7 +17,7 @@ export async function findOperations(
     from sandman.operations
     join sandman.sandboxes on sandboxes.id = operations.sandbox_id
     left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
-    where operations.id = any (${ids}::text[]) and fleet = ${fleet} and (settled_at is not null or not ${settled})`.execute(
+    where operations.id = any (${ids}::text[]) and sandboxes.fleet = ${fleet} and (settled_at is not null or not ${settled})`.execute(
     db,
   )
   return rows.map(({ operation, sandbox, checkpoint }) => ({

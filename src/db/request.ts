@@ -1,7 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import { SandmanError } from '../errors.ts'
+import type { Cause } from '../sandbox/causes.ts'
 import { judgementOf, type Kind, LINE_MAX, type Options, type Verdict } from '../sandbox/judge.ts'
+import type { LimitName, Limits } from '../sandbox/limits.ts'
 import { UNHEARD_MS } from './bell-times.ts'
 import { findCheckpoint } from './checkpoints.ts'
 import { type Keyed, keyOf, reusedKey, runOnce } from './idempotency.ts'
@@ -28,11 +30,12 @@ export type SandboxRequest = {
   kind: Kind
   options?: Options
   idempotencyKey?: string | undefined
+  /** Why it is asked for, when it is no app that asks. */
+  cause?: Cause | undefined
+  /** Asked for because it has idled, or slept, since then: if it has not, because it was used meanwhile, nothing is asked for. */
+  onlyIf?: { limit: LimitName; since: Date } | undefined
   clock: Clock
 }
-
-/** How long it may idle, live, and sleep. What is left out is the fleet's business. */
-export type Ttl = { idleMs?: number | undefined; hardMs?: number | undefined; retentionMs?: number | undefined }
 
 export type SpawnRequest = {
   fleet: string
@@ -41,7 +44,8 @@ export type SpawnRequest = {
   canSnapshot: boolean
   spec?: Options
   metadata?: Record<string, unknown>
-  ttl?: Ttl
+  /** What is left out is its fleet's. */
+  ttl?: Limits
   agentThreadId?: string | undefined
   idempotencyKey?: string | undefined
   clock: Clock
@@ -57,12 +61,28 @@ export type SpawnRequest = {
  * of the line stands in the sandbox's own row.
  */
 export async function request(db: Db, asked: SandboxRequest): Promise<Requested> {
-  const { fleet, sandboxId, kind, options = {}, clock } = asked
+  const { fleet, sandboxId } = asked
+  const requested = await requestIf(db, asked)
+  if (requested) return requested
+  throw new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
+    details: { sandboxId, fleet },
+  })
+}
+
+/** The same; undefined when there is no such sandbox, or it is not any more what it was asked for. */
+export async function requestIf(db: Db, asked: SandboxRequest): Promise<Requested | undefined> {
+  const { fleet, sandboxId, kind, options = {}, cause, onlyIf, clock } = asked
   const judgement = JSON.stringify(judgementOf({ kind, options }, sandboxId))
   const statement = sql<Found>`
     /* request */ with known as (${keyOf(asked)}), sandbox as (
       select * from sandman.sandboxes
       where id = ${sandboxId} and fleet = ${fleet} and not exists (select from known)
+        -- To the millisecond, because whoever asks has read no more of it.
+        and case ${onlyIf?.limit ?? null}::text
+          when 'idle' then open_executions = 0 and last_active_at < ${onlyIf?.since ?? null}::timestamptz + interval '1 millisecond'
+          when 'retention' then state = 'suspended'
+            and coalesce(suspended_at, state_changed_at) < ${onlyIf?.since ?? null}::timestamptz + interval '1 millisecond'
+          else true end
       for update
     ), found as (
       select *, ${dbMoment(clock)} as now, ${judgement}::jsonb as judgement,
@@ -82,8 +102,8 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
         else resting -> state end as verdict) as picked
     ), operation as (
       insert into sandman.operations
-        (id, sandbox_id, kind, options, judgement, status, outcome, error, checkpoint_id, created_at, started_at, settled_at)
-      select sandman.make_id(${ID_PREFIXES.operation}, now), id, ${kind}, ${json(options)},
+        (id, sandbox_id, kind, options, cause, judgement, status, outcome, error, checkpoint_id, created_at, started_at, settled_at)
+      select sandman.make_id(${ID_PREFIXES.operation}, now), id, ${kind}, ${json(options)}, ${cause ? JSON.stringify(cause) : null}::jsonb,
         case answer when 'wait' then resting end,
         case answer when 'work' then 'active' when 'wait' then 'waiting' when 'already_done' then 'succeeded' else 'refused' end,
         case answer when 'already_done' then 'already_done' end,
@@ -122,12 +142,7 @@ export async function request(db: Db, asked: SandboxRequest): Promise<Requested>
     union all
     ${repeated(sql`operations.sandbox_id = ${sandboxId} and operations.kind = ${kind} and operations.options = ${json(options)}`)}`
   const found = await runOnce(db, statement, asked)
-  if (!found) {
-    throw new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
-      details: { sandboxId, fleet },
-    })
-  }
-  return read(db, found, asked)
+  return found && read(db, found, asked)
 }
 
 /** Makes a sandbox and the operation that brings it to life, in one statement. */
@@ -156,10 +171,11 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
     ), sandbox as (
       insert into sandman.sandboxes
         (id, fleet, backend, can_pause, can_snapshot, spec, metadata, agent_thread_id, state, state_changed_at,
-         operation_id, tail_id, tail_fingerprint, ring_at, idle_ttl_ms, hard_ttl_ms, retention_ms, created_at, last_active_at)
+         operation_id, tail_id, tail_fingerprint, ring_at, idle_ttl_ms, idle_if_unsupported, hard_ttl_ms,
+         retention_ms, created_at, last_active_at)
       select sandbox_id, ${fleet}, ${backend}, ${canPause}, ${canSnapshot}, ${json(spec)}, ${json(metadata)}, ${agentThreadId},
-        'provisioning', ${now}, id, id, fingerprint, ${now} + ${interval(UNHEARD_MS)}, ${ttl.idleMs ?? null}::bigint, ${ttl.hardMs ?? null}::bigint,
-        ${ttl.retentionMs ?? null}::bigint, ${now}, ${now}
+        'provisioning', ${now}, id, id, fingerprint, ${now} + ${interval(UNHEARD_MS)}, ${ttl.idleMs ?? null}::bigint, ${ttl.ifUnsupported ?? null}::text,
+        ${ttl.hardMs ?? null}::bigint, ${ttl.retentionMs ?? null}::bigint, ${now}, ${now}
       from operation
       returning *
     ), told as (
@@ -172,8 +188,8 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
     union all
     ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}
       and sandboxes.metadata = ${json(metadata)}
-      and (idle_ttl_ms, hard_ttl_ms, retention_ms) is not distinct from
-        (${ttl.idleMs ?? null}::bigint, ${ttl.hardMs ?? null}::bigint, ${ttl.retentionMs ?? null}::bigint)`)}`
+      and (idle_ttl_ms, idle_if_unsupported, hard_ttl_ms, retention_ms) is not distinct from
+        (${ttl.idleMs ?? null}::bigint, ${ttl.ifUnsupported ?? null}::text, ${ttl.hardMs ?? null}::bigint, ${ttl.retentionMs ?? null}::bigint)`)}`
   const found = await runOnce(db, statement, asked)
   return read(db, found as Found, asked)
 }

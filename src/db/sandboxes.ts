@@ -34,6 +34,21 @@ export async function listSandboxes(db: Db, { fleet, state, backend, before, max
   return select(db, sql`${sql.join(conditions, sql` and `)} order by sandboxes.id desc limit ${max}`)
 }
 
+/** Every backend that a fleet has ever swept, or has sandboxes on: one probe of an index for each, however many sandboxes there are. */
+export async function listBackends(db: Db, fleet: string): Promise<string[]> {
+  const { rows } = await sql<{ backend: string }>`
+    with recursive found as (
+      (select backend from sandman.sandboxes where fleet = ${fleet} and state <> 'gone' order by backend limit 1)
+      union all
+      select next.backend from found, lateral (select sandboxes.backend from sandman.sandboxes
+        where fleet = ${fleet} and state <> 'gone' and sandboxes.backend > found.backend order by sandboxes.backend limit 1) as next
+    )
+    select backend from found union select backend from sandman.sweeps where fleet = ${fleet} order by backend`.execute(
+    db,
+  )
+  return rows.map(({ backend }) => backend)
+}
+
 /** Who has this instance, of whichever fleet. */
 export async function findByProviderRef(
   db: Db,

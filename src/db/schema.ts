@@ -1,6 +1,8 @@
 import type { ColumnType, Selectable } from 'kysely'
+import type { Cause } from '../sandbox/causes.ts'
 import type { ExecutionOptions, ExecutionReason, ExecutionStatus } from '../sandbox/executions.ts'
 import type { Failure } from '../sandbox/failures.ts'
+import type { FindingKind, Look } from '../sandbox/findings.ts'
 import type { Kind, Options, WrittenVerdict } from '../sandbox/judge.ts'
 import type { GoneReason, MoveName, SettledState, State } from '../sandbox/states.ts'
 import type { Wish } from '../sandbox/stream-end.ts'
@@ -58,8 +60,18 @@ export type SandboxRow = {
   /** How many of its executions have not ended. */
   open_executions: number
   idle_ttl_ms: number | null
+  /** What its own idle limit does where its backend cannot pause. */
+  idle_if_unsupported: 'kill' | null
   hard_ttl_ms: number | null
   retention_ms: number | null
+  /** When each of its own limits is reached, as things are now. */
+  idle_at: Date | null
+  hard_at: Date | null
+  retention_at: Date | null
+  /** Since when it sleeps. A resume that failed has not woken it. */
+  suspended_at: Date | null
+  /** The reaper has asked for something, and does not ask again before this. */
+  reap_after: Date | null
   created_at: Date
   last_active_at: Date
   expires_at: Date | null
@@ -74,6 +86,8 @@ export type OperationRow = {
   sandbox_id: string
   kind: Kind
   options: Options
+  /** Who asked for it, and by what right, when it was no app. */
+  cause: Cause | null
   fingerprint: string
   place: number
   /** While it waits: what it will be told in whichever state its turn finds the sandbox. */
@@ -106,6 +120,9 @@ export type CheckpointRow = {
   size_bytes: number | null
   created_at: Date
   verified_at: Date | null
+  fleet: string | null
+  /** When it is looked at again, while it is young. */
+  verify_at: Date | null
 }
 
 export type ExecutionRow = {
@@ -155,7 +172,7 @@ export type EventRow = {
   id: number
   sandbox_id: string
   at: Date
-  type: MoveName | 'execution_queued' | 'execution_started' | 'execution_ended'
+  type: MoveName | 'execution_queued' | 'execution_started' | 'execution_ended' | SweepEventName
   from_state: State | null
   to_state: State | null
   operation_id: string | null
@@ -172,6 +189,68 @@ export type IdempotencyKeyRow = {
   created_at: Date
 }
 
+/** What the sweeper did that is no move of the sandbox: ended an instance or deleted a checkpoint, or saw that one is gone. */
+export type SweepEventName = 'instance_swept' | 'checkpoint_swept' | 'checkpoint_lost'
+
+export const SWEEP_PHASES = ['instances', 'checkpoints', 'running', 'suspended', 'done'] as const
+export type SweepPhase = (typeof SWEEP_PHASES)[number]
+
+export type SweepRow = {
+  fleet: string
+  backend: string
+  /** Where the backend's lists come from: an account, a cluster, a machine. */
+  place: string
+  round: number
+  phase: SweepPhase
+  /** Where the phase goes on: the provider's own word for a page, or the id of a sandbox. */
+  cursor: string | null
+  began_at: Date | null
+  ended_at: Date | null
+  /** How many the lists of this round have shown so far. */
+  instances: number
+  checkpoints: number
+  taken_by: string | null
+  taken_until: Date | null
+  failing_since: Date | null
+  failure: string | null
+  stopped_at: Date | null
+  stopped_because: string | null
+  /** Somebody has said that until then it may be believed, however much has vanished. */
+  believed_until: Date | null
+  /** When a tick last came to its end here. */
+  ticked_at: Date | null
+}
+
+/** What a provider's list has shown, and in which round it did so last. */
+export type SightingRow = {
+  fleet: string
+  backend: string
+  place: string
+  kind: 'instance' | 'checkpoint'
+  ref: string
+  sandbox_id: string
+  round: number
+}
+
+export type FindingRow = {
+  fleet: string
+  backend: string
+  kind: FindingKind
+  ref: string
+  place: string
+  sandbox_id: string
+  /** What kind of checkpoint it is, if it is one that nobody owns. */
+  checkpoint: CheckpointRow['kind'] | null
+  looks: Look[]
+  first_seen_at: Date
+  /** When it is looked at again. Null once something was done about it. */
+  look_at: Date | null
+  acted_at: Date | null
+  operation_id: string | null
+}
+
+export type PruningRow = { fleet: string; what: 'events' | 'output'; at: Date; id: string }
+
 /** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {
   canaries: CanariesTable
@@ -182,6 +261,10 @@ export type Database = {
   output: ReadOnly<OutputRow>
   events: ReadOnly<EventRow>
   idempotency_keys: ReadOnly<IdempotencyKeyRow>
+  sweeps: ReadOnly<SweepRow>
+  sightings: ReadOnly<SightingRow>
+  findings: ReadOnly<FindingRow>
+  prunings: ReadOnly<PruningRow>
 }
 
 export const SCHEMA = 'sandman'

@@ -5,6 +5,7 @@ import { type Failure, storable } from '../sandbox/failures.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import { type GoneReason, movesInto } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
+import { VERIFY_AGAIN_MS } from './checkpoints.ts'
 import { fromJson } from './json-row.ts'
 import { dbMoment, interval } from './now.ts'
 import type { Db } from './pool.ts'
@@ -153,9 +154,10 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       select line.* from line, current where not exists (select from next where next.place <= line.place)
     ), checkpoint as (
       insert into sandman.checkpoints
-        (id, sandbox_id, kind, status, provider_ref, name, size_bytes, created_at, verified_at)
-      select sandman.make_id(${ID_PREFIXES.checkpoint}, now), id, ${seen?.kind ?? null}, 'ready',
-        ${seen?.providerRef ?? null}, ${seen?.name ?? null}, ${seen?.sizeBytes ?? null}::bigint, now, now
+        (id, fleet, sandbox_id, kind, status, provider_ref, name, size_bytes, created_at, verified_at, verify_at)
+      select sandman.make_id(${ID_PREFIXES.checkpoint}, now), fleet, id, ${seen?.kind ?? null}, 'ready',
+        ${seen?.providerRef ?? null}, ${seen?.name ?? null}, ${seen?.sizeBytes ?? null}::bigint, now, now,
+        now + ${interval(VERIFY_AGAIN_MS[0])}
       from current where ${seen !== undefined}
       returning *
     ), retired as (
@@ -225,6 +227,10 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
         -- Waking is activity. What merely failed to end it is not, or a sandbox that cannot be paused would never be idle.
         last_active_at   = case when ${outcome !== null} and sandboxes.state in ('provisioning', 'resuming') then now
                                 else sandboxes.last_active_at end,
+        -- What failed to wake it, or to end it, has not woken it either.
+        suspended_at     = case when ${rest.state}::text <> 'suspended' then null
+                                when sandboxes.state in ('resuming', 'killing') then coalesce(sandboxes.suspended_at, now)
+                                else now end,
         open_executions  = sandboxes.open_executions - (select count(*) from interrupted),
         operation_id     = next.id,
         waiting          = sandboxes.waiting - (select count(*) from answered) - case when next.id is null then 0 else 1 end,

@@ -192,6 +192,20 @@ export async function claimUnfollowed(
   return rows.map(({ id }) => id)
 }
 
+/** Executions that are past their hard deadline by so much that whoever should have ended them is not there. */
+export async function findPastDeadline(
+  db: Db,
+  asked: { fleet: string; backends: string[]; byMs: number; max: number; clock: Clock },
+): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    /* find_past_deadline */ select executions.id
+    from sandman.executions join sandman.sandboxes on sandboxes.id = executions.sandbox_id
+    where executions.fleet = ${asked.fleet} and executions.ring_at is not null and backend = any (${asked.backends}::text[])
+      and hard_deadline_at <= ${dbNow(asked.clock)} - ${interval(asked.byMs)}
+    order by hard_deadline_at limit ${asked.max}`.execute(db)
+  return rows.map(({ id }) => id)
+}
+
 /** What is kept from a byte on, in order, a few pieces at a time. The first may begin before that byte. */
 export async function readOutput(
   db: Db,

@@ -8,6 +8,7 @@ import type { Producer } from '../queues/bullmq/producer.ts'
 import { QUEUE_OF_KIND } from '../queues/catalog.ts'
 import { streamsQueue } from '../queues/streams.ts'
 import type { Kind } from '../sandbox/judge.ts'
+import { keepDoing } from './timer.ts'
 
 /** Operations that are rung for in one go. A queue that is away costs one of them its two seconds, and not all. */
 const BATCH_MAX = 100
@@ -74,23 +75,12 @@ export async function ringForUnheard(deps: Deps, isStopped = () => false): Promi
  * everything has forgotten its schedules too.
  */
 export function keepRinging(deps: Deps, { everyMs = EVERY_MS } = {}): { stop(): Promise<void> } {
-  let timer: NodeJS.Timeout | undefined
-  let isStopped = false
-  const look = async (): Promise<void> => {
+  return keepDoing(async (isStopped) => {
     try {
-      await ringForUnheard(deps, () => isStopped)
-      await ringForUnfollowed(deps, () => isStopped)
+      await ringForUnheard(deps, isStopped)
+      await ringForUnfollowed(deps, isStopped)
     } catch (error) {
       deps.events.emit('operation.look_failed', { error })
     }
-    if (!isStopped) timer = setTimeout(() => (looking = look()), everyMs)
-  }
-  let looking = look()
-  return {
-    async stop() {
-      isStopped = true
-      clearTimeout(timer)
-      await looking
-    },
-  }
+  }, everyMs)
 }

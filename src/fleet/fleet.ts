@@ -9,6 +9,7 @@ import { type FoundOperation, findOperations } from '../db/operations.ts'
 import { explainDbError, openDb } from '../db/pool.ts'
 import type { Requested } from '../db/request.ts'
 import { findSandbox, listSandboxes } from '../db/sandboxes.ts'
+import { touch } from '../db/touch.ts'
 import { withDeadline } from '../deadline.ts'
 import { isSandmanError, SandmanError } from '../errors.ts'
 import { type Event, Events } from '../events.ts'
@@ -16,6 +17,7 @@ import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
+import type { Limits } from '../sandbox/limits.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
 import { leavable, type OutputPiece, streamOutput } from './output.ts'
 import {
@@ -33,9 +35,11 @@ import {
   ResumeRequest,
   SnapshotRequest,
   SpawnRequest,
+  SweepRequest,
   TeardownRequest,
   WaitRequest,
 } from './requests.ts'
+import { askToSweep, type SweepReport } from './sweep.ts'
 import {
   type Execution,
   type Operation,
@@ -48,6 +52,7 @@ import {
   viewSandbox,
 } from './views.ts'
 import { WaitingRoom } from './waiting-room.ts'
+import { findWhy, type Why } from './why.ts'
 
 export type FleetOptions = {
   /** Postgres that holds the truth, migrated by `sandman migrate`. */
@@ -60,6 +65,8 @@ export type FleetOptions = {
   backends?: readonly BackendAbilities[]
   /** Connections to Postgres at most, besides one that listens once somebody has waited. Defaults to 10. */
   connectionsMax?: number
+  /** The fleet's limits as its workers have them (`SANDMAN_TTL`). Only for what a sweep reports: the workers act by their own. */
+  limits?: Limits
   /** Told of what happens behind the calls, such as a queue that is away. */
   onEvent?: (event: Event) => void
 }
@@ -99,6 +106,15 @@ export type Fleet = {
   /** An operation as it is now, or once it has settled. */
   operation(operationId: string, request?: Given<typeof WaitRequest>): Promise<Answer>
   get(sandboxId: string): Promise<Sandbox>
+  /** Says that a sandbox is in use: its idle limit is counted anew. No other limit is, and one that sleeps is not woken. */
+  touch(sandboxId: string): Promise<Sandbox>
+  /** How a sandbox got where it is, in sentences: who asked for what, what came of it, and what was seen at its provider. */
+  why(sandboxId: string): Promise<Why>
+  /**
+   * Asks the workers to compare everything with the providers now, and reports what is not as it should be, with all that was
+   * seen, and which sandboxes are past a limit. With `dryRun` nothing is done about it.
+   */
+  sweep(request?: Given<typeof SweepRequest>): Promise<SweepReport>
   /**
    * Runs a command in a sandbox, or follows the agent that it was made with. One that sleeps is woken first, and with
    * `ifLost: 'respawn'` one that is lost is replaced. With `wait`, resolves when the execution has ended or that time is over.
@@ -227,7 +243,12 @@ export function createFleet(options: FleetOptions): Fleet {
         canSnapshot,
         spec: { ...spec, ...(adopt && { adopt }) },
         metadata,
-        ttl: { idleMs: ttl?.idle, hardMs: ttl?.hard, retentionMs: ttl?.retention },
+        ttl: {
+          idleMs: ttl?.idle,
+          hardMs: ttl?.hard,
+          retentionMs: ttl?.retention,
+          ifUnsupported: ttl?.ifUnsupported,
+        },
         agentThreadId,
         idempotencyKey,
       })
@@ -282,6 +303,22 @@ export function createFleet(options: FleetOptions): Fleet {
         if (found) return viewSandbox(found.sandbox, found.checkpoint)
         throw unknownSandbox(sandboxId, fleet)
       }),
+    touch: (sandboxId) =>
+      call(async () => {
+        const found = isSandboxId(sandboxId) && (await touch(db, { fleet, id: sandboxId, clock }))
+        if (found) return viewSandbox(found.sandbox, found.checkpoint)
+        throw unknownSandbox(sandboxId, fleet)
+      }),
+    why: (sandboxId) =>
+      call(async () => {
+        const why = isSandboxId(sandboxId) && (await findWhy(db, { fleet, id: sandboxId }))
+        if (why) return why
+        throw unknownSandbox(sandboxId, fleet)
+      }),
+    async sweep(request = {}) {
+      const asked = parseRequest(SweepRequest, request)
+      return call(() => askToSweep({ ...deps(), limits: options.limits ?? {} }, asked))
+    },
     async execute(sandboxId, request = {}) {
       const { wait, signal, idempotencyKey, command, ifSuspended, ifLost, ...bounds } = parseRequest(
         ExecuteRequest,

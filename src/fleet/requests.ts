@@ -35,6 +35,8 @@ const ttl = z.strictObject({
   hard: duration(1_000, YEARS_MS_MAX).optional(),
   /** Suspended for this long, it is destroyed. */
   retention: duration(1_000, YEARS_MS_MAX).optional(),
+  /** What `idle` does where the backend cannot pause: it ends the sandbox. Without it, nothing. */
+  ifUnsupported: z.literal('kill').optional(),
 })
 
 type Json = z.core.util.JSONType
@@ -142,6 +144,18 @@ export const ExecuteRequest = z.strictObject({
 export const OutputRequest = z.strictObject({
   /** The byte to begin with. */
   from: z.int().min(0).default(0),
+  signal: z.instanceof(AbortSignal).optional(),
+})
+
+export const SweepRequest = z.strictObject({
+  /** Looks, and says what it would do. Without it, what was seen twice is seen to. */
+  dryRun: z.boolean().default(false),
+  /** Only this one. */
+  backend: text(64).optional(),
+  /** Believes for an hour what is shown, however much has vanished: for somebody who has looked, and knows that it is true. */
+  believe: z.boolean().default(false),
+  /** How long to wait for the workers. What they find later is in the next report. */
+  wait: duration(0, WAIT_MS_MAX).default(60_000),
   signal: z.instanceof(AbortSignal).optional(),
 })
 

@@ -19,7 +19,8 @@ export type Sandbox = {
   agentThreadId: string | null
   previewUrl: string | null
   metadata: Record<string, unknown>
-  ttl: { idleMs: number | null; hardMs: number | null; retentionMs: number | null }
+  /** Its own limits. What is null is its fleet's. */
+  ttl: { idleMs: number | null; hardMs: number | null; retentionMs: number | null; ifUnsupported: 'kill' | null }
   createdAt: Date
   stateChangedAt: Date
   lastActiveAt: Date
@@ -131,7 +132,12 @@ export function viewSandbox(row: SandboxRow, checkpoint: CheckpointRow | undefin
     agentThreadId: row.agent_thread_id,
     previewUrl: row.preview_url,
     metadata: row.metadata,
-    ttl: { idleMs: row.idle_ttl_ms, hardMs: row.hard_ttl_ms, retentionMs: row.retention_ms },
+    ttl: {
+      idleMs: row.idle_ttl_ms,
+      hardMs: row.hard_ttl_ms,
+      retentionMs: row.retention_ms,
+      ifUnsupported: row.idle_if_unsupported,
+    },
     createdAt: row.created_at,
     stateChangedAt: row.state_changed_at,
     lastActiveAt: row.last_active_at,

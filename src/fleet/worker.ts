@@ -6,14 +6,17 @@ import { withDeadline } from '../deadline.ts'
 import { Events } from '../events.ts'
 import { signCanary } from '../jobs/canary.ts'
 import { performExecution } from '../jobs/execution.ts'
+import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
 import { type JobDeps, performOperation, type Verb } from '../jobs/operation.ts'
 import { PATIENCE, type Patience } from '../jobs/patience.ts'
 import { pause } from '../jobs/pause.ts'
+import { reap } from '../jobs/reap.ts'
 import { resume } from '../jobs/resume.ts'
 import { RollCall } from '../jobs/roll-call.ts'
 import { Scribe } from '../jobs/scribe.ts'
 import { snapshot } from '../jobs/snapshot.ts'
 import { spawn } from '../jobs/spawn.ts'
+import { sweep } from '../jobs/sweep.ts'
 import { teardown } from '../jobs/teardown.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
@@ -21,16 +24,20 @@ import { Producer } from '../queues/bullmq/producer.ts'
 import { canaryQueue } from '../queues/canary.ts'
 import type { QueueDefinition } from '../queues/define.ts'
 import type { QueueName } from '../queues/names.ts'
+import { reaperQueue } from '../queues/reaper.ts'
 import { streamsQueue } from '../queues/streams.ts'
+import { sweeperQueue } from '../queues/sweeper.ts'
 import { Announcer } from './announcer.ts'
 import { keepRinging, ring, ringForExecutions } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
+import { keepScheduling } from './schedules.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 
 export type WorkerParts = {
   /** Besides those that the configuration switches on. Closed with the worker. */
   backends?: readonly Backend[]
   patience?: Patience
+  housekeeping?: Housekeeping
 }
 
 const BACKEND_CLOSE_MS = 1_000
@@ -52,16 +59,20 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
   const deps: JobDeps = {
     ...base,
     backends,
+    limits: config.ttl,
     ...(parts.patience && { patience: parts.patience }),
     ring: (due) => ring(bell, due),
     ringForExecutions: (executionIds) => ringForExecutions(bell, executionIds),
     announce: (ids) => announcer.announce(ids),
   }
   const { overdueMs } = parts.patience ?? PATIENCE
+  const { housekeeping = HOUSEKEEPING } = parts
+  const keeping = { housekeeping, limits: config.ttl, keep: config.keep, destroyMax: config.destroyMax }
   const streams = { ...deps, scribe: new Scribe(base), rollCall: new RollCall({ ...base, overdueMs }) }
 
   const take = <Payload>(queue: QueueDefinition<Payload>, handler: Handler<Payload>): Consumer =>
     consume({ store, queue, handler, workerName, events })
+  const sweeping = { ...deps, ...keeping, mayAct: config.sweeper === 'act' }
   const takeOperations = (verb: Verb): Consumer =>
     take(verb.queue, (payload, context) => performOperation(deps, verb, payload, context))
   const takers: Record<QueueName, () => Consumer> = {
@@ -72,9 +83,12 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
     snapshot: () => takeOperations(snapshot),
     teardown: () => takeOperations(teardown),
     streams: () => take(streamsQueue, (payload, context) => performExecution(streams, payload, context)),
+    reaper: () => take(reaperQueue, (_payload, context) => reap({ ...streams, ...keeping }, context)),
+    sweeper: () => take(sweeperQueue, (payload, context) => sweep(sweeping, payload, context)),
   }
   const consumers = config.queues.map((name) => takers[name]())
   const ringing = keepRinging(bell)
+  const scheduling = keepScheduling({ ...bell, queues: config.queues, backends: [...backends.keys()] })
   events.emit('process.started', {
     worker: workerName,
     queues: config.queues,
@@ -87,7 +101,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
     await Promise.all([
       ...consumers.map((consumer) => consumer.stop(graceMs)),
       // Its last look may hang with the database; what it was about to ring for comes up again.
-      withDeadline(graceMs, 'the last look', () => ringing.stop()).catch(() => {}),
+      withDeadline(graceMs, 'the last look', () => Promise.all([ringing.stop(), scheduling.stop()])).catch(() => {}),
     ])
     await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
     await Promise.all([

@@ -1,25 +1,33 @@
-import { BackendError } from '../backends/backend.ts'
+import { type Backend, BackendError } from '../backends/backend.ts'
 import type { Ending } from '../db/settle.ts'
 import { failure } from '../sandbox/failures.ts'
-import { type Known, lookNow, refOf } from './look.ts'
+import { type Known, refOf } from './look.ts'
 import type { Work } from './operation.ts'
+import type { Provider } from './provider.ts'
 
 /**
  * Ends an instance, whatever it is doing, and returns when its provider says that there is none. It carries the incarnation
  * that was just seen, so that a late call cannot hit what was resumed meanwhile.
  */
-export async function endInstance(work: Work, ref: string): Promise<void> {
-  const { backend, provider, sandbox } = work
-  const seen = await lookNow(work, ref)
+export async function endRef(
+  { backend, provider, name }: { backend: Backend; provider: Provider; name: string },
+  ref: string,
+): Promise<void> {
+  const lookNow = () => provider.ask('look', (call) => backend.look(ref, call))
+  const seen = await lookNow()
   if (seen.is === 'absent') return
   const incarnation = 'incarnation' in seen ? (seen.incarnation ?? null) : null
   await provider.ask('end', (call) => backend.end({ ref, incarnation }, call))
   await provider.poll(provider.patience.changingMs, async () => {
-    const { is } = await lookNow(work, ref)
+    const { is } = await lookNow()
     if (is === 'absent') return { answer: undefined }
-    const still = `${sandbox.id} was ended, and its provider still shows it ${is}.`
+    const still = `${name} was ended, and its provider still shows it ${is}.`
     return { still: new BackendError('sandbox_unreachable', still) }
   })
+}
+
+export async function endInstance({ backend, provider, sandbox }: Work, ref: string): Promise<void> {
+  await endRef({ backend, provider, name: sandbox.id }, ref)
 }
 
 /** Ends what the sandbox's row names, and everything else that carries its label: an answer that was lost may have left some. */

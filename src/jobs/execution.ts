@@ -57,7 +57,7 @@ export async function performExecution(
   }
 }
 
-function workOn(deps: StreamDeps, { execution, sandbox }: TakenExecution, signal: AbortSignal): StreamWork {
+export function workOn(deps: StreamDeps, { execution, sandbox }: TakenExecution, signal: AbortSignal): StreamWork {
   const { patience = PATIENCE, events } = deps
   const backend = deps.backends.get(sandbox.backend) as Backend
   const asker = { executionId: execution.id }

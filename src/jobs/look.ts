@@ -1,5 +1,5 @@
 import { BackendError, type CheckpointCondition, type Checkpoints, type Sighting } from '../backends/backend.ts'
-import type { SeenCheckpoint } from '../db/settle.ts'
+import type { Ending, SeenCheckpoint } from '../db/settle.ts'
 import type { Work } from './operation.ts'
 
 type Written = Exclude<CheckpointCondition, { is: 'pending' }>
@@ -54,4 +54,15 @@ export async function verified(
     )
   }
   return { kind, providerRef: checkpointRef, name, sizeBytes: condition.sizeBytes }
+}
+
+/** A sandbox may be lost and its files not. The checkpoint is said to be missing only when it was seen to be. */
+export async function checkpointAfter({ backend, checkpoint, provider }: Work): Promise<Pick<Ending, 'checkpoints'>> {
+  const { pausing } = backend
+  if (!checkpoint || pausing === 'none') return {}
+  const condition = await provider
+    .ask('verify', (call) => pausing.verify(checkpoint.provider_ref, call))
+    .catch(() => undefined)
+  const isBroken = condition?.is === 'missing' || condition?.is === 'corrupt'
+  return isBroken ? { checkpoints: { which: 'own', are: 'missing' } } : {}
 }

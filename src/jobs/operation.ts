@@ -12,6 +12,7 @@ import type { OperationPayload } from '../queues/operation.ts'
 import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import { FAILURES, type Failure, failure } from '../sandbox/failures.ts'
 import { KINDS, type Kind } from '../sandbox/judge.ts'
+import type { Limits } from '../sandbox/limits.ts'
 import { PATIENCE, type Patience } from './patience.ts'
 import { failureOf, Provider } from './provider.ts'
 
@@ -23,6 +24,8 @@ export type JobDeps = {
   backends: ReadonlyMap<string, Backend>
   events: Events
   patience?: Patience
+  /** The fleet's, for sandboxes that have none of their own. */
+  limits?: Limits
   /** Tells workers whose turn it is now. */
   ring(due: { operationId: string; kind: Kind }): Promise<unknown>
   /** Tells workers that there are executions to look at. */
@@ -39,6 +42,8 @@ export type Work = Taken & {
   backend: Backend
   provider: Provider
   events: Events
+  /** How long it may live: by its own limit, or by its fleet's. */
+  hardMs: number | undefined
   /** What was seen at the provider, for whoever asks why. */
   evidence: Record<string, unknown>
 }
@@ -174,7 +179,8 @@ function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
   const backend = deps.backends.get(name) as Backend
   const ids = { asker: { operationId: taken.operation.id }, sandboxId: taken.sandbox.id }
   const provider = new Provider({ backend: name, ...ids, patience, signal, events })
-  return { ...taken, db, fleet, clock: deps.clock, backend, provider, events, evidence: {} }
+  const hardMs = taken.sandbox.hard_ttl_ms ?? deps.limits?.hardMs
+  return { ...taken, db, fleet, clock: deps.clock, backend, provider, events, hardMs, evidence: {} }
 }
 
 function explain(notTaken: NotTaken, operationId: string): Outcome {

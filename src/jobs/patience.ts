@@ -6,6 +6,7 @@ export const PATIENCE = {
   /** Outer deadlines of single calls. An SDK's own timeout is not relied upon: some do not cover the whole of a call. */
   callMs: {
     find: 15_000,
+    list: 30_000,
     look: 10_000,
     create: 120_000,
     adopt: 30_000,

@@ -7,7 +7,7 @@ import { type Failure, failure } from '../sandbox/failures.ts'
 import type { Patience, ProviderCall } from './patience.ts'
 
 /** Calls that change nothing, so that an attempt which made only these has left everything as it was. */
-const READING: readonly ProviderCall[] = ['find', 'look', 'verify', 'preview_url', 'agent_status']
+const READING: readonly ProviderCall[] = ['find', 'list', 'look', 'verify', 'preview_url', 'agent_status']
 
 /** What a provider says instead of doing anything. */
 const REJECTIONS: readonly BackendErrorType[] = [
@@ -18,12 +18,15 @@ const REJECTIONS: readonly BackendErrorType[] = [
   'overtaken',
 ]
 
+/** Whom a provider is asked for, on every line about it. */
+type Asker = { operationId: string } | { executionId: string } | { sweepOf: string }
+
 /** The way to a backend within one attempt: every call has a deadline, can be given up, and is told of. */
 export class Provider {
   readonly patience: Patience
   readonly #backend: string
   readonly #sandboxId: string
-  readonly #asker: { operationId: string } | { executionId: string }
+  readonly #asker: Asker
   readonly #signal: AbortSignal
   readonly #events: Events
   /** Whether something at the provider may be different because of this attempt. */
@@ -31,8 +34,8 @@ export class Provider {
 
   constructor(options: {
     backend: string
-    /** Whom it is asked for, on every line about it. */
-    asker: { operationId: string } | { executionId: string }
+    asker: Asker
+    /** What it is asked about: a sandbox, or all of them. */
     sandboxId: string
     patience: Patience
     signal: AbortSignal

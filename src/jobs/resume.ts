@@ -6,7 +6,7 @@ import { resumeQueue } from '../queues/resume.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endInstance, vanished } from './end.ts'
-import { look, refOf } from './look.ts'
+import { checkpointAfter, look, refOf } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
 import { suspend } from './sleep.ts'
@@ -97,17 +97,6 @@ async function lost(work: Work, ending: Extract<Ending, { status: 'failed' | 're
   work.evidence.lost = ending.error.message
   const isReplaced = work.operation.options.if_lost === 'respawn'
   return { ...(isReplaced ? await respawn(work) : ending), ...(await checkpointAfter(work)) }
-}
-
-/** A sandbox may be lost and its files not. The checkpoint is said to be missing only when it was seen to be. */
-async function checkpointAfter({ backend, checkpoint, provider }: Work): Promise<Pick<Ending, 'checkpoints'>> {
-  const { pausing } = backend
-  if (!checkpoint || pausing === 'none') return {}
-  const condition = await provider
-    .ask('verify', (call) => pausing.verify(checkpoint.provider_ref, call))
-    .catch(() => undefined)
-  const isBroken = condition?.is === 'missing' || condition?.is === 'corrupt'
-  return isBroken ? { checkpoints: { which: 'own', are: 'missing' } } : {}
 }
 
 async function respawn(work: Work): Promise<Ending> {

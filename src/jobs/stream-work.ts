@@ -1,11 +1,12 @@
 import type { Backend } from '../backends/backend.ts'
-import { endExecution, pauseThatMayWait } from '../db/executions.ts'
-import { request } from '../db/request.ts'
+import { endExecution } from '../db/executions.ts'
+import type { Requested } from '../db/request.ts'
 import type { OperationRow } from '../db/schema.ts'
 import type { TakenExecution } from '../db/streams.ts'
 import { done, type Outcome, superseded } from '../queues/outcome.ts'
 import type { ExecutionEnd } from '../sandbox/executions.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
+import { askFor } from './ask.ts'
 import type { JobDeps } from './operation.ts'
 import type { Provider } from './provider.ts'
 import type { RollCall } from './roll-call.ts'
@@ -21,14 +22,15 @@ export type StreamWork = Pick<TakenExecution, 'execution' | 'sandbox'> & {
   signal: AbortSignal
 }
 
-/** Asks for an operation on the execution's own sandbox, as an app would. When it settles, the execution is rung for. */
-export async function ask({ deps, sandbox }: StreamWork, kind: Kind, options: Options): Promise<OperationRow> {
-  const { db, fleet, clock } = deps
-  const { answer, operation, ...found } = await request(db, { fleet, sandboxId: sandbox.id, kind, options, clock })
-  if (answer === 'work') await deps.ring({ operationId: operation.id, kind })
-  const pause = answer === 'wait' ? pauseThatMayWait(found.sandbox) : undefined
-  if (pause) await deps.ring(pause)
-  return operation
+/** Asks for an operation on the execution's own sandbox. When it settles, the execution is rung for. */
+export async function ask(
+  { deps, sandbox, execution }: StreamWork,
+  kind: Kind,
+  options: Options,
+): Promise<OperationRow> {
+  const cause = { by: 'execution', execution_id: execution.id } as const
+  const requested = await askFor(deps, { sandboxId: sandbox.id, kind, options, cause })
+  return (requested as Requested).operation // it is there: its execution is
 }
 
 /** Writes down the end, once, and tells those who wait for it. */

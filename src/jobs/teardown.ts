@@ -1,11 +1,11 @@
 import { BackendError } from '../backends/backend.ts'
 import { listCheckpoints } from '../db/checkpoints.ts'
-import type { Ending } from '../db/settle.ts'
+import type { Ending, Rest } from '../db/settle.ts'
 import { teardownQueue } from '../queues/teardown.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endAll, vanished } from './end.ts'
-import { type Known, look } from './look.ts'
+import { checkpointAfter, look, verified } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { isBackendError } from './provider.ts'
 import { checkpointOf } from './sleep.ts'
@@ -24,11 +24,7 @@ export const teardown: Verb = {
   persists: true,
 
   async perform(work) {
-    if (work.operation.options.only === 'lost') {
-      const seen = await look(work)
-      if (seen.is !== 'absent' && seen.is !== 'lost') return notLost(work, seen)
-      return { status: 'succeeded', outcome: 'done', rest: (await vanished(work, seen)).rest }
-    }
+    if (work.operation.options.only === 'lost') return endIfLost(work)
     await endAll(work)
     if (work.operation.kind !== 'destroy') return ended(work)
     await discardAll(work)
@@ -48,14 +44,39 @@ export const teardown: Verb = {
   },
 }
 
+/** Ends what its provider has lost, or has nothing left to resume from. Everything else is left alone. */
+async function endIfLost(work: Work): Promise<Ending> {
+  const seen = await look(work)
+  const done = { status: 'succeeded', outcome: 'done' } as const
+  if (seen.is === 'absent' || seen.is === 'lost')
+    return { ...done, rest: (await vanished(work, seen)).rest, ...(await checkpointAfter(work)) }
+  if (seen.is === 'running') return notLost(work, { state: 'running', incarnation: seen.incarnation })
+  const { pausing } = work.backend
+  if (!work.checkpoint || pausing === 'none') {
+    const ending = await asleep(work, mistaken(work, 'suspended'))
+    if (ending) return ending
+    throw new BackendError('checkpoint_missing', `${work.sandbox.id} sleeps, and its provider shows no checkpoint.`)
+  }
+  const reason = await verified(work, pausing, { kind: 'pause', checkpointRef: work.checkpoint.provider_ref }).then(
+    () => undefined,
+    (error: unknown) => {
+      if (isBackendError(error, 'checkpoint_missing')) return 'checkpoint_missing' as const
+      if (isBackendError(error, 'checkpoint_corrupt')) return 'checkpoint_corrupt' as const
+      throw error
+    },
+  )
+  if (!reason) return notLost(work, { state: 'suspended' })
+  await endAll(work) // it sleeps for ever, and would cost as much
+  return { ...done, rest: { state: 'gone', reason }, checkpoints: { which: 'own', are: 'missing' } }
+}
+
 /** Whoever thought that it was lost was wrong: it is where it is, and nothing is done to it. */
-async function notLost(work: Work, seen: Exclude<Known, { is: 'absent' | 'lost' }>): Promise<Ending> {
-  const error = failure('invalid_transition', `${work.sandbox.id} is not lost: its provider shows it ${seen.is}.`)
-  if (seen.is === 'running')
-    return { status: 'failed', error, rest: { state: 'running', incarnation: seen.incarnation } }
-  const ending = await asleep(work, error)
-  if (ending) return ending
-  throw new BackendError('checkpoint_missing', `${work.sandbox.id} sleeps, and its provider shows no checkpoint.`)
+function notLost(work: Work, rest: Exclude<Rest, { state: 'gone' }>): Ending {
+  return { status: 'failed', error: mistaken(work, rest.state), rest }
+}
+
+function mistaken({ sandbox }: Work, seen: string): Failure {
+  return failure('invalid_transition', `${sandbox.id} is not lost: its provider shows it ${seen}.`)
 }
 
 /**

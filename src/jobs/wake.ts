@@ -72,10 +72,9 @@ async function setLease(work: Work, target: Target, before: Date | undefined): P
 }
 
 /** Of its hard limit, what is left: that does not begin anew with every waking. Never so little that it could not be used. */
-export function leaseMs({ provider, sandbox }: Work): number {
-  const { hard_ttl_ms: hardMs, created_at: createdAt } = sandbox
-  if (hardMs === null) return provider.patience.leaseMs
-  return Math.max(LEASE_MS_MIN, createdAt.getTime() + hardMs - Date.now())
+export function leaseMs({ provider, sandbox, hardMs }: Work): number {
+  if (hardMs === undefined) return provider.patience.leaseMs
+  return Math.max(LEASE_MS_MIN, sandbox.created_at.getTime() + hardMs - Date.now())
 }
 
 /** As well as it goes: what cannot be ended does not keep a sandbox from waking. */

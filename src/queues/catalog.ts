@@ -4,10 +4,12 @@ import type { QueueDefinition } from './define.ts'
 import type { QueueName } from './names.ts'
 import type { OperationPayload } from './operation.ts'
 import { pauseQueue } from './pause.ts'
+import { reaperQueue } from './reaper.ts'
 import { resumeQueue } from './resume.ts'
 import { snapshotQueue } from './snapshot.ts'
 import { spawnQueue } from './spawn.ts'
 import { streamsQueue } from './streams.ts'
+import { sweeperQueue } from './sweeper.ts'
 import { teardownQueue } from './teardown.ts'
 
 /** Every queue by its name, for whoever has to show or count all of them. */
@@ -19,6 +21,8 @@ export const QUEUES = {
   snapshot: snapshotQueue,
   teardown: teardownQueue,
   streams: streamsQueue,
+  reaper: reaperQueue,
+  sweeper: sweeperQueue,
 } as const satisfies { [Name in QueueName]: QueueDefinition }
 
 /** Where an operation is rung for. */

@@ -24,6 +24,8 @@ export type QueueDefinition<Payload = unknown> = {
   stalledCheckMs?: number
   /** Its jobs last longer than any grace period: a worker that stops hands them over at once. */
   handsOverAtOnce?: true
+  /** Its jobs are made by schedules, so often. */
+  everyMs?: number
 }
 
 /** Finished jobs are kept to be looked at, not for ever. The ledger in Postgres is the history. */

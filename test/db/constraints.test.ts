@@ -1,7 +1,8 @@
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { listEvents, pruneEvents } from '../../src/db/events.ts'
+import { listEvents } from '../../src/db/events.ts'
 import { endExecution, startExecution } from '../../src/db/executions.ts'
+import { pruneEvents } from '../../src/db/prune.ts'
 import { OPERATION_STATUSES, type SandboxRow } from '../../src/db/schema.ts'
 import { EXECUTION_REASONS } from '../../src/sandbox/executions.ts'
 import { KINDS } from '../../src/sandbox/judge.ts'
@@ -387,15 +388,16 @@ describe('history', () => {
     const { id } = await past.at('suspended')
     const young = await ledger.at('running')
     const { id: executionId } = await past.execute(id)
-    const prune = (max: number) => pruneEvents(database.db, { olderThanMs: 365 * 86_400_000, max, clock })
+    const prune = (max: number) =>
+      pruneEvents(database.db, { fleet: ledger.fleet, olderThanMs: 365 * 86_400_000, max, clock })
     const left = async () => (await listEvents(database.db, id)).map(({ type }) => type)
     expect(await prune(2)).toBe(2)
     expect(await left()).toEqual(['pause_began', 'paused', 'execution_queued'])
-    expect(await prune(100)).toBe(1)
+    expect(await prune(100)).toBe(2)
     expect(await prune(100)).toBe(0)
-    expect(await left()).toEqual(['paused', 'execution_queued'])
+    expect(await left()).toEqual(['paused'])
     await endExecution(database.db, { id: executionId, end: { status: 'cancelled', reason: 'cancelled' }, clock: old })
-    expect(await prune(100)).toBe(0)
+    expect(await left()).toEqual(['paused', 'execution_ended'])
     expect(await listEvents(database.db, young.id)).toHaveLength(2)
     expect(await forbiddenBy(`delete from sandman.events where sandbox_id = $1`, id)).toBe('events_are_only_pruned')
   })

@@ -24,6 +24,7 @@ describeStores('adopting', (kind) => {
   function stray(more: Partial<FakeInstance> = {}): FakeInstance {
     const instance: FakeInstance = {
       ref: `vm-${randomUUID().slice(0, 8)}`,
+      fleet: 'nobody',
       sandboxId: 'by-hand',
       life: 'by-hand',
       state: 'running',

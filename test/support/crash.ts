@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import path from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { Measured, WorkerOrder } from './worker-process.ts'
-import { QUICK, type World } from './world.ts'
+import { QUICK, UNSCHEDULED, type World } from './world.ts'
 
 export type WorkerProcess = {
   child: ChildProcess
@@ -17,7 +17,7 @@ export async function forkWorker(
   { place, provider, dataFolder }: World,
   order: Partial<Pick<WorkerOrder, 'queues' | 'patience' | 'graceMs' | 'dieAt'>> = {},
 ): Promise<WorkerProcess> {
-  const whole: WorkerOrder = { place, providerUrl: provider.url, dataFolder, patience: QUICK, ...order }
+  const whole: WorkerOrder = { place, providerUrl: provider.url, dataFolder, patience: QUICK, queues: UNSCHEDULED, ...order }
   const child = fork(path.join(import.meta.dirname, 'worker-process.ts'), [JSON.stringify(whole)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     execArgv: [],

@@ -12,6 +12,8 @@ import { type Gate, gate } from './gate.ts'
 
 export type FakeInstance = {
   ref: string
+  /** Whose label it carries. */
+  fleet: string
   sandboxId: string
   life: string
   state: 'running' | 'suspended' | 'changing' | 'lost'
@@ -87,7 +89,15 @@ export class FakeAgent {
 /** What may happen to a stream that began well: after so many bytes it is reset, ends as if there were no more, or hangs. */
 export type StreamFault = { afterBytes: number; afterMs?: number; how: 'reset' | 'end' | 'hang' }
 
-export type FakeCheckpoint = { ref: string; of: string; condition: 'ready' | 'pending' | 'missing' | 'corrupt' }
+export type FakeCheckpoint = {
+  ref: string
+  of: string
+  /** What nobody has labelled is in nobody's list. */
+  fleet?: string
+  sandboxId?: string
+  kind?: 'pause' | 'snapshot'
+  condition: 'ready' | 'pending' | 'missing' | 'corrupt'
+}
 
 /** What may happen to a call, instead of an answer. */
 export type Fault =
@@ -105,6 +115,8 @@ export type Fault =
 
 export type Method =
   | 'find'
+  | 'list'
+  | 'listCheckpoints'
   | 'create'
   | 'adopt'
   | 'look'
@@ -122,7 +134,13 @@ export type Method =
   | 'agentStatus'
   | 'attach'
 
-type Creation = { sandboxId: string; life: string; ttlMs: number; spec?: { agent?: { command: string[] } } }
+type Creation = {
+  fleet: string
+  sandboxId: string
+  life: string
+  ttlMs: number
+  spec?: { agent?: { command: string[] } }
+}
 type Attach = { ref: string; agent: { incarnation: string; key?: string }; from: number }
 type Body = Record<string, never> & { [key: string]: unknown }
 type Reply = { result: unknown } | { error: { type: string; message: string } }
@@ -146,6 +164,8 @@ const HONEST = {
   starts: (_agent: FakeAgent): void => {},
   breaksStreams: (_from: number): StreamFault | undefined => undefined,
   tellsTotals: true,
+  shows: (_ref: string): boolean => true,
+  pageSize: 100,
 }
 
 export class FakeProvider {
@@ -176,6 +196,10 @@ export class FakeProvider {
   breaksStreams = HONEST.breaksStreams
   /** With the output of an agent that has ended, how long that is. */
   tellsTotals = HONEST.tellsTotals
+
+  /** Whether a list shows it. What it does not show is there all the same. */
+  shows = HONEST.shows
+  pageSize = HONEST.pageSize
 
   /** Bytes of output that were handed to sockets. */
   streamed = 0
@@ -332,7 +356,15 @@ export class FakeProvider {
     }
     switch (method) {
       case 'find':
-        return { result: this.instancesOf(ref).map(({ ref, life }) => ({ ref, life })) }
+        return {
+          result: this.instancesOf(ref)
+            .filter(({ fleet }) => fleet === body.fleet)
+            .map(({ ref, life }) => ({ ref, life })),
+        }
+      case 'list':
+        return { result: this.#page([...this.instances.values()], body) }
+      case 'listCheckpoints':
+        return { result: this.#page([...this.checkpoints.values()], body) }
       case 'create':
         return { result: { ref: this.#create(body as unknown as Creation) } }
       case 'adopt': {
@@ -363,6 +395,21 @@ export class FakeProvider {
       default:
         throw new Error(`no such method: ${method}`)
     }
+  }
+
+  /** Of all fleets that ask here, each sees its own. The order is that of the names, and a page begins behind a name. */
+  #page<T extends { ref: string; fleet?: string; sandboxId?: string }>(all: T[], { fleet, cursor }: Body) {
+    const own = all
+      .filter((item) => item.fleet === fleet && this.shows(item.ref) && item.ref > String(cursor ?? ''))
+      .sort((a, b) => (a.ref < b.ref ? -1 : 1))
+    const items = own.slice(0, this.pageSize).map((item) => ({
+      ref: item.ref,
+      fleet: item.fleet,
+      sandboxId: item.sandboxId,
+      ...('life' in item && { life: item.life }),
+      ...('kind' in item && { kind: item.kind }),
+    }))
+    return { items, next: own.length > this.pageSize ? items.at(-1)?.ref : null }
   }
 
   agentKeysOf(sandboxId: string): string[] {
@@ -437,12 +484,12 @@ export class FakeProvider {
       case 'suspend': {
         if (instance.state === 'suspended') return { result: null }
         instance.state = 'suspended'
-        instance.checkpointRef = this.losesCheckpoints ? undefined : this.#keep(ref)
+        instance.checkpointRef = this.losesCheckpoints ? undefined : this.#keep(instance, 'pause')
         return { result: null }
       }
       case 'take': {
         const checkpointRef = `snapshot-${String(body.key)}`
-        if (!this.checkpoints.has(checkpointRef)) this.#keep(ref, checkpointRef)
+        if (!this.checkpoints.has(checkpointRef)) this.#keep(instance, 'snapshot', checkpointRef)
         return { result: { checkpointRef } }
       }
       case 'lease':
@@ -453,10 +500,11 @@ export class FakeProvider {
     }
   }
 
-  #create({ sandboxId, life, ttlMs, spec }: Creation): string {
+  #create({ fleet, sandboxId, life, ttlMs, spec }: Creation): string {
     const ref = `vm-${randomUUID().slice(0, 8)}`
     const instance: FakeInstance = {
       ref,
+      fleet,
       sandboxId,
       life,
       state: this.neverReady ? 'changing' : 'running',
@@ -471,8 +519,9 @@ export class FakeProvider {
     return ref
   }
 
-  #keep(of: string, ref = `ckpt-${randomUUID().slice(0, 8)}`): string {
-    this.checkpoints.set(ref, { ref, of, condition: 'ready' })
+  #keep(instance: FakeInstance, kind: 'pause' | 'snapshot', ref = `ckpt-${randomUUID().slice(0, 8)}`): string {
+    const { ref: of, fleet, sandboxId } = instance
+    this.checkpoints.set(ref, { ref, of, fleet, sandboxId, kind, condition: 'ready' })
     return ref
   }
 

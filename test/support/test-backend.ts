@@ -6,23 +6,36 @@ import {
   type Call,
   type CheckpointCondition,
   type Found,
+  type ListedCheckpoint,
+  type ListedInstance,
+  type Listing,
   type Sighting,
 } from '../../src/backends/backend.ts'
 
 /** What the workers of a world have, besides the local backend. */
-export function worldBackends(url: string): Backend[] {
-  return [testBackend({ url }), testBackend({ url, name: 'plain', canPause: false, canSnapshot: false })]
+export function worldBackends(url: string, fleet: string): Backend[] {
+  return [testBackend({ url, fleet }), testBackend({ url, fleet, name: 'plain', canPause: false, canSnapshot: false })]
 }
 
 export type TestBackendOptions = {
   url: string
+  /** Whose label all carries that it makes, and whose it sees. */
+  fleet?: string
   name?: string
   canPause?: boolean
   canSnapshot?: boolean
 }
 
 /** The client of `FakeProvider`: a backend like any other, over HTTP. */
-export function testBackend({ url, name = 'test', canPause = true, canSnapshot = true }: TestBackendOptions): Backend {
+export function testBackend({
+  url,
+  fleet: label = 'test',
+  name = 'test',
+  canPause = true,
+  canSnapshot = true,
+}: TestBackendOptions): Backend {
+  // Each backend is an account of its own at this provider.
+  const fleet = `${label}/${name}`
   async function ask<T>(method: string, body: Record<string, unknown>, { signal }: Call): Promise<T> {
     const response = await fetch(`${url}/call/${method}`, { method: 'POST', body: JSON.stringify(body), signal }).catch(
       (error: unknown) => {
@@ -49,15 +62,25 @@ export function testBackend({ url, name = 'test', canPause = true, canSnapshot =
     return new Error('the SDK failed', { cause: new BackendError(type, reply.error.message) })
   }
 
+  async function list<T>(method: string, cursor: string | undefined, call: Call): Promise<Listing<T>> {
+    const { items, next } = await ask<{ items: (T & { fleet: string })[]; next: string | null }>(
+      method,
+      { fleet, cursor },
+      call,
+    )
+    // Also when the provider has not kept to the filter: what carries another label is nobody's business here.
+    return { items: items.filter((item) => item.fleet === fleet), next: next ?? undefined }
+  }
+
   const checkpoints = {
     verify: (checkpointRef: string, call: Call) => ask<CheckpointCondition>('verify', { checkpointRef }, call),
     discard: (checkpointRef: string, call: Call) => ask<void>('discard', { checkpointRef }, call),
   }
   return {
     name,
-    find: (sandboxId, call) => ask<Found[]>('find', { sandboxId }, call),
-    create: (wanted, call) => ask<{ ref: string }>('create', { ...wanted }, call),
-    adopt: (ref, owner, call) => ask<void>('adopt', { ref, owner }, call),
+    find: (sandboxId, call) => ask<Found[]>('find', { fleet, sandboxId }, call),
+    create: (wanted, call) => ask<{ ref: string }>('create', { ...wanted, fleet }, call),
+    adopt: (ref, owner, call) => ask<void>('adopt', { ref, owner: { ...owner, fleet } }, call),
     async look(ref, call) {
       const seen = await ask<Sighting & { endsAtMs?: number; checkpointRef?: string | null }>('look', { ref }, call)
       if (seen.is === 'suspended') return { is: 'suspended', checkpointRef: seen.checkpointRef ?? undefined }
@@ -90,6 +113,12 @@ export function testBackend({ url, name = 'test', canPause = true, canSnapshot =
         if (error instanceof BackendError) throw error
         throw new BackendError('sandbox_unreachable', 'The stream of the test provider was cut.', { cause: error })
       }
+    },
+    lists: {
+      place: async () => ({ name: 'the test account', holds: () => true }),
+      instances: (cursor, call) => list<ListedInstance>('list', cursor, call),
+      checkpoints:
+        canPause || canSnapshot ? (cursor, call) => list<ListedCheckpoint>('listCheckpoints', cursor, call) : 'none',
     },
     pausing: canPause
       ? {

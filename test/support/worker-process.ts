@@ -33,7 +33,7 @@ const worker = await createWorker({
   patience,
   ...(queues && { queues }),
   ...(graceMs !== undefined && { graceMs }),
-  backends: [local, ...worldBackends(providerUrl)].map(stops.backend),
+  backends: [local, ...worldBackends(providerUrl, place.fleet)].map(stops.backend),
   onEvent: stops.onEvent,
 })
 process.on('SIGTERM', () => {

@@ -18,9 +18,11 @@ import {
   PATIENCE,
   type Patience,
   type Sandbox,
+  type WorkerOptions,
 } from '../../src/index.ts'
 import { Producer } from '../../src/queues/bullmq/producer.ts'
-import type { QueueName } from '../../src/queues/names.ts'
+import { QUEUES } from '../../src/queues/catalog.ts'
+import { QUEUE_NAMES, type QueueName } from '../../src/queues/names.ts'
 import { RecordedEvents } from './events.ts'
 import { FakeProvider } from './provider.ts'
 import { createStoreHome, openTestStore, type StoreHome, type StoreKind } from './stores.ts'
@@ -41,6 +43,9 @@ export const IMPATIENT = {
   callMs: { ...QUICK.callMs, look: 1_000, end: 1_000, suspend: 1_000, resume: 1_000, verify: 1_000 },
 }
 
+/** Queues whose jobs are asked for by somebody. */
+export const UNSCHEDULED: QueueName[] = QUEUE_NAMES.filter((name) => !('everyMs' in QUEUES[name]))
+
 /** A whole fleet: queues, a database, a scriptable provider, a folder for the local backend; and workers, when they are started. */
 export type World = Awaited<ReturnType<typeof createWorld>>
 
@@ -48,7 +53,7 @@ export async function createWorld(kind: StoreKind) {
   const home: StoreHome = await createStoreHome(kind)
   const provider = await FakeProvider.start()
   const dataFolder = await mkdtemp(path.join(os.tmpdir(), 'sandman-world-'))
-  const backends = () => worldBackends(provider.url)
+  const backends = () => worldBackends(provider.url, home.fleet)
   const place = {
     databaseUrl: home.databaseUrl,
     ...(home.redisUrl !== undefined && { redisUrl: home.redisUrl }),
@@ -78,15 +83,17 @@ export async function createWorld(kind: StoreKind) {
     /** Those in this process, in the order in which they were started. Stopping one twice is fine. */
     workers,
 
-    async startWorker(options: { patience?: Patience; queues?: QueueName[]; graceMs?: number } = {}) {
+    /** Without the reaper and the sweeper, unless they are asked for: a test says itself when those tick. */
+    async startWorker(options: Partial<Omit<WorkerOptions, 'backends' | 'onEvent'>> = {}) {
       const events = new RecordedEvents()
-      const { patience = QUICK, ...rest } = options
+      const { patience = QUICK, queues = UNSCHEDULED, ...rest } = options
       const worker = await createWorker({
         ...place,
         ...rest,
         backends: ['local', ...backends()],
         dataFolder,
         patience,
+        queues,
         onEvent({ name, fields }) {
           events.emit(name, fields)
           if (name === 'job.failed' || name === 'job.snoozed') hurrying.now()

@@ -12,6 +12,7 @@ import { endInstance } from './end.ts'
 import { exists, writeJson } from './files.ts'
 import { checkpointRefOf, type Home, makeHome, refOf, withLock } from './home.ts'
 import { findInstance, requireInstance } from './instance.ts'
+import { listCheckpoints, listInstances, placeOf } from './lists.ts'
 import { lookAt } from './look.ts'
 import { resume, suspend } from './pausing.ts'
 import { requireRunning } from './targets.ts'
@@ -73,6 +74,12 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
       answerInPieces('read the output of an agent', call, async function* () {
         yield* attach(await home(), agent, cursor, call)
       }),
+
+    lists: {
+      place: (call) => looking('find the name of its folder', call, async (at) => placeOf(at)),
+      instances: (cursor, call) => looking('list sandboxes', call, (at) => listInstances(at, cursor, call)),
+      checkpoints: (cursor, call) => looking('list checkpoints', call, (at) => listCheckpoints(at, cursor, call)),
+    },
 
     pausing: {
       ...checkpoints,

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { forEach } from '../../each.ts'
 import { BackendError, type Call } from '../backend.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
-import { forEach } from './each.ts'
 import { isMissing } from './files.ts'
 
 /** The parts that every sandbox has. */

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { chmod, lstat, mkdir, readFile, rename, symlink } from 'node:fs/promises'
 import path from 'node:path'
+import { forEach } from '../../each.ts'
 import { BackendError, type Call, type CheckpointCondition } from '../backend.ts'
-import { forEach } from './each.ts'
 import { exists, isMissing, joinBytes, removeTree, syncFolder, writeDurably } from './files.ts'
 import { checkpointRefOf, type Home, isOurs, leftoversOf, mustBeName } from './home.ts'
 import type { Instance } from './instance.ts'
@@ -175,7 +175,7 @@ async function writeManifest(folder: string, manifest: Manifest): Promise<void> 
 }
 
 /** Undefined when there is no such checkpoint. */
-async function readManifest(home: Home, ref: string): Promise<Manifest | undefined> {
+export async function readManifest(home: Home, ref: string): Promise<Manifest | undefined> {
   if (!(await hasCheckpoint(home, ref))) return undefined
   const read = (file: string) =>
     readFile(path.join(home.checkpoints, ref, file), 'utf8').catch((error) => {

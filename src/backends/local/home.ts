@@ -52,14 +52,21 @@ export function isName(text: string): boolean {
 }
 
 /** Whether there can be something of this name here. What another home has named is somewhere, and nobody here can see it. */
-export function isOurs({ id }: Home, ref: string): boolean {
-  if (!isName(ref)) return false
-  const [home] = ref.split('.')
-  if (home === id || !HOME_ID.test(home ?? '')) return home === id
+export function isOurs(home: Home, ref: string): boolean {
+  if (!isElsewhere(home, ref)) return isName(ref) && homeOf(ref) === home.id
   throw new BackendError(
     'sandbox_unreachable',
-    `${ref} is on another machine, or in another folder, than this worker's (${id}): run a worker there, with the same SANDMAN_DATA.`,
+    `${ref} is on another machine, or in another folder, than this worker's (${home.id}): run a worker there, with the same SANDMAN_DATA.`,
   )
+}
+
+/** Whether another home has named it. */
+export function isElsewhere({ id }: Home, ref: string): boolean {
+  return isName(ref) && homeOf(ref) !== id && HOME_ID.test(homeOf(ref))
+}
+
+function homeOf(ref: string): string {
+  return ref.split('.', 1)[0] ?? ''
 }
 
 /** The same for the same life, so that an instance is made once however often it is asked for. */

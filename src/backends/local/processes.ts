@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
+import { forEach } from '../../each.ts'
 import { emptyIfGone, identityOf, isStillThere, type ProcessIdentity } from '../../process-identity.ts'
 import { BackendError } from '../backend.ts'
 import { type AgentKey, listKeys, partOf, readAgentStarted } from './agent-files.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
 import { membersIn, type Part, pidsOf, thawCgroup } from './cgroups.ts'
-import { forEach } from './each.ts'
 import { bootId, findSupervisor, type Instance, readStarted } from './instance.ts'
 
 /** What a sandbox's processes are known by, also after they have left their parents, and after a worker has died. */

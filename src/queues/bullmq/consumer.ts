@@ -12,6 +12,8 @@ export type JobContext = {
   signal: AbortSignal
   attempt: number
   isLastAttempt: boolean
+  /** When the job was made. */
+  madeAt: Date
 }
 
 export type Handler<Payload> = (payload: Payload, context: JobContext) => Promise<Outcome>
@@ -61,7 +63,9 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         interruption.signal.throwIfAborted()
         events.emit('job.started')
         const signal = lost ? AbortSignal.any([lost, interruption.signal]) : interruption.signal
-        const working = handler(payload as Payload, { signal, attempt, isLastAttempt: attempt >= queue.attemptsMax })
+        const isLastAttempt = attempt >= queue.attemptsMax
+        const madeAt = new Date(job.timestamp + (job.opts.delay ?? 0))
+        const working = handler(payload as Payload, { signal, attempt, isLastAttempt, madeAt })
         const outcome = await unlessAborted(working, interruption.signal)
         if (outcome.kind === 'snoozed') {
           await job.moveToDelayed(Date.now() + outcome.delayMs, token)

@@ -5,6 +5,9 @@ import { type Backoff, KEEP_DONE, KEEP_FAILED, parsePayload, type QueueDefinitio
 import { QUEUE_NAMES, type QueueName } from '../names.ts'
 import { ask, PRODUCE_MS, type QueueStore } from './store.ts'
 
+/** So many times in a row a scheduled job may be late before it is taken to be lost. */
+const SCHEDULE_LATE = 5
+
 export type QueueCounts = { waiting: number; active: number; delayed: number; failed: number }
 
 /** The side that web apps need: rings queues and looks at them, and never works on a job. */
@@ -30,6 +33,28 @@ export class Producer {
         // Not the job id: BullMQ drops an add whose id is still kept from an earlier, finished job.
         deduplication: { id: definition.dedupeKey(data), keepLastIfActive: true },
       })
+    })
+  }
+
+  /**
+   * Sees to it that a job with this payload is made again and again. Looks first: making a schedule anew begins its time anew, and
+   * every worker of a fleet asks for it. One that has been due for long has lost its job, and is made anew.
+   */
+  async schedule<Payload>(
+    definition: QueueDefinition<Payload>,
+    id: string,
+    payload: Payload,
+  ): Promise<'there' | 'made'> {
+    const data = parsePayload(definition, payload)
+    const { everyMs: every = 0 } = definition
+    return ask(this.store, `Queue ${definition.name} was not given its schedule`, async () => {
+      const queue = await this.#open(definition.name)
+      const known = await queue.getJobScheduler(id)
+      const isAlive = known?.every === every && (known.next ?? 0) > Date.now() - SCHEDULE_LATE * every
+      if (isAlive && JSON.stringify(known.template?.data) === JSON.stringify(data)) return 'there'
+      const opts = { attempts: definition.attemptsMax, backoff: backoffOptions(definition.backoff) }
+      await queue.upsertJobScheduler(id, { every }, { name: definition.name, data, opts })
+      return 'made'
     })
   }
 

@@ -1,0 +1,289 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Clock } from '../clock.ts'
+import { storable } from '../sandbox/failures.ts'
+import type { Census } from '../sandbox/findings.ts'
+import type { Kind } from '../sandbox/judge.ts'
+import { dbNow, interval } from './now.ts'
+import type { Db } from './pool.ts'
+import type { SandboxRow, SightingRow, SweepPhase, SweepRow } from './schema.ts'
+
+/** The right to sweep a place, for as long as it is renewed. */
+export type Hold = Pick<SweepRow, 'fleet' | 'backend' | 'place'> & { takenBy: string; holdMs: number; clock: Clock }
+
+export type TakenSweep = SweepRow & {
+  /** It is time for a new round. While a provider fails, every tick tries. */
+  isDue: boolean
+  isBelieved: boolean
+}
+
+/** Undefined when somebody else sweeps there. */
+export async function takeSweep(db: Db, hold: Hold, { roundMs }: { roundMs: number }): Promise<TakenSweep | undefined> {
+  const { fleet, backend, place, takenBy, holdMs, clock } = hold
+  const now = dbNow(clock)
+  const { rows } = await sql<TakenSweep>`
+    /* take_sweep */ insert into sandman.sweeps (fleet, backend, place, taken_by, taken_until)
+    values (${fleet}, ${backend}, ${place}, ${takenBy}, ${now} + ${interval(holdMs)})
+    on conflict (fleet, backend, place) do update set taken_by = excluded.taken_by, taken_until = excluded.taken_until
+    where sweeps.taken_until is null or sweeps.taken_until <= ${now}
+    returning *, coalesce(believed_until > ${now}, false) as "isBelieved",
+      phase = 'done' and (failing_since is not null or coalesce(began_at + ${interval(roundMs)} <= ${now}, true)) as "isDue"`.execute(
+    db,
+  )
+  return rows[0]
+}
+
+/** Whoever held a place has lost it, because it was not heard of for too long. */
+export class LostHold extends Error {}
+
+/** Every write of a sweep is made by who holds the place, and renews that. */
+async function write(db: Db, hold: Hold, set: RawBuilder<unknown>): Promise<SweepRow> {
+  const { fleet, backend, place, takenBy, holdMs, clock } = hold
+  const { rows } = await sql<SweepRow>`
+    update sandman.sweeps set ${set}, taken_until = ${dbNow(clock)} + ${interval(holdMs)}
+    where fleet = ${fleet} and backend = ${backend} and place = ${place} and taken_by = ${takenBy}
+    returning *`.execute(db)
+  if (!rows[0]) throw new LostHold(`another worker sweeps ${backend} at ${place} by now`)
+  return rows[0]
+}
+
+export function renew(db: Db, hold: Hold): Promise<SweepRow> {
+  return write(db, hold, sql`taken_by = taken_by`)
+}
+
+export function beginRound(db: Db, hold: Hold): Promise<SweepRow> {
+  return write(
+    db,
+    hold,
+    sql`round = round + 1, phase = 'instances', cursor = null, began_at = ${dbNow(hold.clock)}, instances = 0, checkpoints = 0`,
+  )
+}
+
+export function enterPhase(db: Db, hold: Hold, phase: SweepPhase): Promise<SweepRow> {
+  const ended = phase === 'done' ? sql`, ended_at = ${dbNow(hold.clock)}` : sql``
+  return write(db, hold, sql`phase = ${phase}, cursor = null ${ended}`)
+}
+
+export function moveOn(db: Db, hold: Hold, cursor: string): Promise<SweepRow> {
+  return write(db, hold, sql`cursor = ${cursor}`)
+}
+
+/** The first failure stands until a whole list was read again. */
+export function recordFailing(db: Db, hold: Hold, failure: string | undefined): Promise<SweepRow> {
+  if (failure === undefined) return write(db, hold, sql`failing_since = null, failure = null`)
+  const now = dbNow(hold.clock)
+  // Whatever was listed so far may be a part of what there is: the list is begun anew.
+  return write(
+    db,
+    hold,
+    sql`failing_since = coalesce(failing_since, ${now}), failure = ${storable(failure)}, phase = 'done', cursor = null`,
+  )
+}
+
+export function recordStopped(db: Db, hold: Hold, because: string | undefined): Promise<SweepRow> {
+  if (because === undefined) return write(db, hold, sql`stopped_at = null, stopped_because = null`)
+  return write(db, hold, sql`stopped_at = coalesce(stopped_at, ${dbNow(hold.clock)}), stopped_because = ${because}`)
+}
+
+export async function releaseSweep(db: Db, { fleet, backend, place, takenBy, clock }: Hold): Promise<void> {
+  await sql`update sandman.sweeps set taken_by = null, taken_until = null, ticked_at = ${dbNow(clock)}
+    where fleet = ${fleet} and backend = ${backend} and place = ${place} and taken_by = ${takenBy}`.execute(db)
+}
+
+export async function listSweeps(db: Db, fleet: string): Promise<SweepRow[]> {
+  return db.selectFrom('sweeps').selectAll().where('fleet', '=', fleet).orderBy('backend').orderBy('place').execute()
+}
+
+/** Believes for a while whatever is shown: somebody who knows has said so. */
+export async function believe(
+  db: Db,
+  { fleet, backend, forMs, clock }: { fleet: string; backend: string; forMs: number; clock: Clock },
+): Promise<void> {
+  await sql`update sandman.sweeps set believed_until = ${dbNow(clock)} + ${interval(forMs)}
+    where fleet = ${fleet} and backend = ${backend}`.execute(db)
+}
+
+type Seen = {
+  kind: SightingRow['kind']
+  items: readonly { ref: string; sandboxId: string }[]
+  next: string | undefined
+}
+
+/** A page of a list, together with where the next one begins: wherever it is cut, none is counted twice and none left out. */
+export async function recordPage(
+  db: Db,
+  hold: Hold,
+  { round }: SweepRow,
+  { kind, items, next }: Seen,
+): Promise<SweepRow> {
+  const { fleet, backend, place } = hold
+  return db.transaction().execute(async (transaction) => {
+    const { numAffectedRows } = await sql`
+      insert into sandman.sightings (fleet, backend, place, kind, ref, sandbox_id, round)
+      select distinct on (ref) ${fleet}, ${backend}, ${place}, ${kind}, ref, sandbox_id, ${round}::int
+      from unnest(${items.map(({ ref }) => ref)}::text[], ${items.map(({ sandboxId }) => sandboxId)}::text[]) as given (ref, sandbox_id)
+      on conflict (fleet, backend, place, kind, ref) do update set round = excluded.round, sandbox_id = excluded.sandbox_id
+      where sightings.round <> excluded.round`.execute(transaction)
+    const count = sql.ref(kind === 'instance' ? 'instances' : 'checkpoints')
+    return write(
+      transaction,
+      hold,
+      sql`${count} = ${count} + ${Number(numAffectedRows ?? 0)}, cursor = ${next ?? null}`,
+    )
+  })
+}
+
+/** What a whole list has shown, beside what was expected of it. */
+export async function takeCensus(db: Db, { fleet, backend, place, clock }: Hold, { round }: SweepRow): Promise<Census> {
+  const { rows } = await sql<Census>`
+    select count(*) filter (where round = ${round}) as listed,
+      count(sandboxes.id) as known,
+      count(sandboxes.id) filter (where round < ${round}) as vanished,
+      count(*) filter (where round = ${round}
+        and not exists (select from sandman.sandboxes as anyone where anyone.id = sightings.sandbox_id)) as strangers
+    from sandman.sightings
+    left join sandman.sandboxes on sandboxes.backend = sightings.backend and sandboxes.provider_ref = sightings.ref
+      and sandboxes.state in ('running', 'suspended') and sandboxes.fleet = sightings.fleet
+      -- Of what its provider was to end by itself, nobody is surprised.
+      and (sandboxes.expires_at is null or sandboxes.expires_at > ${dbNow(clock)})
+    where sightings.fleet = ${fleet} and sightings.backend = ${backend} and sightings.place = ${place}
+      and sightings.kind = 'instance'`.execute(db)
+  return rows[0] as Census
+}
+
+/** Forgets what is not shown any more and belongs to no sandbox that should be there: that is not missed by anybody. */
+export async function forgetSightings(db: Db, { fleet, backend, place }: Hold, { round }: SweepRow): Promise<void> {
+  await sql`delete from sandman.sightings
+    where fleet = ${fleet} and backend = ${backend} and place = ${place} and round < ${round} and (kind = 'checkpoint' or not exists (
+      select from sandman.sandboxes where sandboxes.backend = sightings.backend and sandboxes.provider_ref = sightings.ref
+        and sandboxes.state in ('running', 'suspended') and sandboxes.fleet = sightings.fleet))`.execute(db)
+}
+
+/** A sandbox that rests, and that the lists of this round do not show as it should be. */
+export type Missing = Pick<SandboxRow, 'id' | 'state'> & {
+  ref: string
+  checkpointRef: string | null
+  lacks: 'instance' | 'checkpoint'
+}
+
+/**
+ * Compares the next sandboxes in a state with what the lists have shown. Only those that have rested since before the lists
+ * were begun: of the others, the lists cannot know. `last` is undefined when there are no more.
+ */
+export async function compareRows(
+  db: Db,
+  { fleet, backend, place }: Hold,
+  { round, cursor, began_at }: SweepRow,
+  asked: { state: 'running' | 'suspended'; checkpoints: boolean; max: number },
+): Promise<{ missing: Missing[]; last: string | undefined }> {
+  const seen = (kind: SightingRow['kind'], ref: RawBuilder<unknown>) => sql`exists (
+        select from sandman.sightings where sightings.fleet = ${fleet} and sightings.backend = ${backend}
+          and sightings.place = ${place} and sightings.kind = ${kind} and sightings.ref = ${ref} and sightings.round = ${round})`
+  const { rows } = await sql<{ visited: number; last: string | null; missing: Missing[] | null }>`
+    /* compare_rows */ with page as (
+      select id, state, backend, provider_ref, checkpoint_id, state_changed_at from sandman.sandboxes
+      where fleet = ${fleet} and state = ${asked.state} and id > ${cursor ?? ''}
+      order by id limit ${asked.max}
+    ), compared as (
+      select page.id, page.state, page.provider_ref as ref, checkpoints.provider_ref as "checkpointRef",
+        case when not ${seen('instance', sql`page.provider_ref`)} then 'instance'
+             when ${asked.checkpoints} and checkpoints.id is not null and not ${seen('checkpoint', sql`checkpoints.provider_ref`)}
+             then 'checkpoint' end as lacks
+      from page left join sandman.checkpoints on checkpoints.id = page.checkpoint_id
+      where page.backend = ${backend} and page.provider_ref is not null and page.state_changed_at < ${began_at}::timestamptz
+        -- Whatever is suspected already has its second look when that is due.
+        and not exists (select from sandman.findings where findings.fleet = ${fleet} and findings.backend = ${backend}
+          and findings.acted_at is null and (findings.kind, findings.ref) in
+            (('instance_missing', page.provider_ref), ('checkpoint_missing', checkpoints.provider_ref)))
+    )
+    select (select count(*) from page) as visited, (select max(id) from page) as last,
+      (select jsonb_agg(to_jsonb(compared) order by id) from compared where lacks is not null) as missing`.execute(db)
+  const { visited, last, missing } = rows[0] as (typeof rows)[number]
+  return { missing: missing ?? [], last: visited < asked.max ? undefined : (last as string) }
+}
+
+export type Unowned = { ref: string; sandboxId: string; why: string }
+
+/**
+ * Of instances that a list has shown, those that no sandbox has: neither one that rests with it, nor one that is on its way,
+ * because that may be making it, or taking it over.
+ */
+export async function findUnownedInstances(
+  db: Db,
+  { fleet, backend }: Pick<Hold, 'fleet' | 'backend'>,
+  items: readonly { ref: string; sandboxId: string }[],
+): Promise<Unowned[]> {
+  const { rows } = await sql<Unowned>`
+    select given.ref, given.sandbox_id as "sandboxId", case
+      when sandboxes.id is null then 'this database has no sandbox ' || given.sandbox_id
+      when sandboxes.state = 'gone' then format('sandbox %s is gone: %s', sandboxes.id, gone_reason)
+      else format('sandbox %s is %s as %s', sandboxes.id, sandboxes.state, sandboxes.provider_ref) end as why
+    from unnest(${items.map(({ ref }) => ref)}::text[], ${items.map(({ sandboxId }) => sandboxId)}::text[]) as given (ref, sandbox_id)
+    left join sandman.sandboxes on sandboxes.id = given.sandbox_id
+    where (sandboxes.id is null or sandboxes.fleet = ${fleet} and sandboxes.operation_id is null)
+      and not exists (select from sandman.sandboxes as owner
+        where owner.backend = ${backend} and owner.provider_ref = given.ref and owner.state <> 'gone')
+      and not exists (select from sandman.sandboxes as adopter where adopter.fleet = ${fleet} and adopter.state = 'provisioning'
+        and adopter.backend = ${backend} and adopter.spec -> 'adopt' ->> 'ref' = given.ref)`.execute(db)
+  return rows
+}
+
+/**
+ * Of checkpoints that a list has shown, those that nothing rests on and nobody was promised. Those of a sandbox that is gone may be
+ * all that is left of it, and are kept for as long as it would have been kept asleep.
+ */
+export async function findUnownedCheckpoints(
+  db: Db,
+  { fleet, clock }: Pick<Hold, 'fleet' | 'clock'>,
+  items: readonly { ref: string; sandboxId: string }[],
+  { retentionMs, remainsMs }: { retentionMs: number | undefined; remainsMs: number },
+): Promise<Unowned[]> {
+  const { rows } = await sql<Unowned>`
+    select given.ref, given.sandbox_id as "sandboxId", case
+      when sandboxes.id is null then 'this database has no sandbox ' || given.sandbox_id
+      when kept.id is null then format('sandbox %s has no such checkpoint', sandboxes.id)
+      when kept.status <> 'ready' then format('%s of sandbox %s is %s', kept.id, sandboxes.id, kept.status)
+      when sandboxes.state = 'gone' then format('%s was kept for as long as it may after sandbox %s was gone', kept.id, sandboxes.id)
+      else format('sandbox %s is %s, and does not rest on %s any more', sandboxes.id, sandboxes.state, kept.id) end as why
+    from unnest(${items.map(({ ref }) => ref)}::text[], ${items.map(({ sandboxId }) => sandboxId)}::text[]) as given (ref, sandbox_id)
+    left join sandman.sandboxes on sandboxes.id = given.sandbox_id
+    left join lateral (
+      select * from sandman.checkpoints where checkpoints.provider_ref = given.ref and checkpoints.sandbox_id = given.sandbox_id
+      order by (status = 'ready') desc, id desc limit 1) as kept on true
+    where (sandboxes.id is null or sandboxes.fleet = ${fleet} and sandboxes.operation_id is null)
+      and not exists (select from sandman.sandboxes as resting
+        join sandman.checkpoints as rested_on on rested_on.id = resting.checkpoint_id
+        where rested_on.provider_ref = given.ref and resting.id = given.sandbox_id)
+      and (kept.id is null or kept.status <> 'ready' or not exists (select from sandman.sandboxes as made
+        where made.fleet = ${fleet} and made.state = 'provisioning' and made.spec ->> 'from' = kept.id))
+      and (kept.id is null or kept.status <> 'ready' or case when sandboxes.state = 'gone'
+        then gone_at + make_interval(secs => coalesce(retention_ms, ${retentionMs ?? null}::bigint,
+          case when ${isPromised} then null else ${remainsMs}::bigint end)::float8 / 1000) <= ${dbNow(clock)}
+        else not ${isPromised} end)`.execute(db)
+  return rows
+}
+
+/** Somebody was given it as a snapshot, and may want to make a sandbox from it. */
+const isPromised = sql`(kept.kind = 'snapshot' or exists (select from sandman.operations
+          where operations.sandbox_id = kept.sandbox_id and operations.checkpoint_id = kept.id and operations.kind = 'snapshot'))`
+
+/** Operations that nobody has worked on for so long that whoever should is not there. A pause that waits may wait. */
+export async function findOverdue(
+  db: Db,
+  {
+    fleet,
+    backend,
+    olderThanMs,
+    max,
+    clock,
+  }: { fleet: string; backend: string; olderThanMs: number; max: number; clock: Clock },
+): Promise<{ operationId: string; kind: Kind }[]> {
+  const before = sql`${dbNow(clock)} - ${interval(olderThanMs)}`
+  const { rows } = await sql<{ operationId: string; kind: Kind }>`
+    /* find_overdue */ select operations.id as "operationId", operations.kind
+    from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
+    where sandboxes.fleet = ${fleet} and sandboxes.operation_id is not null and backend = ${backend}
+      and sandboxes.state_changed_at <= ${before} and coalesce(taken_at, started_at) <= ${before}
+      and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
+    order by sandboxes.state_changed_at limit ${max}`.execute(db)
+  return rows
+}

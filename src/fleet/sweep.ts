@@ -1,0 +1,229 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../clock.ts'
+import { type Due, findDue } from '../db/due.ts'
+import { listFindings } from '../db/findings.ts'
+import { dbTime } from '../db/now.ts'
+import type { Db } from '../db/pool.ts'
+import { listBackends } from '../db/sandboxes.ts'
+import type { FindingRow, SweepRow } from '../db/schema.ts'
+import { believe, listSweeps } from '../db/sweeps.ts'
+import type { Producer } from '../queues/bullmq/producer.ts'
+import { sweeperQueue } from '../queues/sweeper.ts'
+import { FINDINGS, type FindingKind, type Look } from '../sandbox/findings.ts'
+import { LIMIT_NAMES, LIMITS, type LimitName, type Limits } from '../sandbox/limits.ts'
+
+/** How the sweep of one place stands. */
+export type Sweep = {
+  backend: string
+  /** Where its lists come from: an account, a cluster, a machine. */
+  place: string
+  round: number
+  /** What the latest lists have shown. */
+  instances: number
+  checkpoints: number
+  /** When everything was last compared once. */
+  endedAt: Date | null
+  /** The provider does not answer: nothing is concluded, and nothing ended, until it does. */
+  failing: { since: Date; message: string } | null
+  /** What the provider shows is not believed: nothing is ended until it shows again what it should, or somebody says so. */
+  stopped: { since: Date; because: string } | null
+}
+
+/** Something that is not as it should be, and what comes of it. */
+export type Finding = {
+  kind: FindingKind
+  /** What it means, and what is done about such a thing. */
+  what: string
+  does: string
+  backend: string
+  place: string
+  sandboxId: string
+  ref: string
+  /** Everything that was seen, where and when. */
+  looks: Look[]
+  /** When it was, or is to be, looked at again before anything is done; null once something was done. */
+  lookAt: Date | null
+  /** Seen twice, and the second look is over: the next tick that may act does what is done about it. */
+  isCertain: boolean
+  actedAt: Date | null
+  operationId: string | null
+}
+
+/** A sandbox that has reached a limit, and what the reaper asks for. */
+export type Overdue = {
+  sandboxId: string
+  backend: string
+  limit: LimitName
+  what: string
+  does: 'pause' | 'destroy' | 'kill'
+  since: Date
+  limitMs: number
+  of: 'sandbox' | 'fleet'
+}
+
+export type SweepReport = {
+  at: Date
+  sweeps: Sweep[]
+  /** Backends that sandboxes are on, and that no worker has swept within the time. */
+  unanswered: string[]
+  findings: Finding[]
+  overdue: Overdue[]
+  /** There is more than a report holds. */
+  isCut: boolean
+}
+
+const ITEMS_MAX = 1_000
+const LOOK_EVERY_MS = 200
+/** Somebody who has looked says that what is shown is true: for so long. */
+const BELIEF_MS = 3_600_000
+
+type Deps = { db: Db; producer: Producer; fleet: string; clock: Clock; limits: Limits }
+type Asked = {
+  dryRun: boolean
+  backend?: string | undefined
+  believe: boolean
+  wait: number
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * Asks workers to look at everything now, and says what came of it. The workers do it because they are where the providers, and
+ * the sandboxes of this machine, can be seen.
+ */
+export async function askToSweep(deps: Deps, { dryRun, backend, wait, signal, ...asked }: Asked): Promise<SweepReport> {
+  const { db, producer, fleet, clock } = deps
+  const backends = backend === undefined ? await listBackends(db, fleet) : [backend]
+  if (asked.believe) for (const name of backends) await believe(db, { fleet, backend: name, forMs: BELIEF_MS, clock })
+  const since = await dbTime(db, clock)
+  for (const name of backends) await producer.ring(sweeperQueue, { backend: name, act: !dryRun, asked: true })
+  const untilMs = performance.now() + wait
+  const isOver = ({ began_at, ticked_at, phase }: SweepRow) =>
+    phase === 'done' && ticked_at !== null && ticked_at >= since && began_at !== null && began_at >= since
+  let unanswered = backends
+  for (;;) {
+    const sweeps = await listSweeps(db, fleet)
+    unanswered = backends.filter((name) => !sweeps.some((sweep) => sweep.backend === name && isOver(sweep)))
+    if (unanswered.length === 0 || performance.now() >= untilMs) break
+    await sleep(LOOK_EVERY_MS, undefined, { signal })
+  }
+  return { ...(await report(deps)), unanswered }
+}
+
+/** What is known now, without asking anybody. */
+export async function report({
+  db,
+  fleet,
+  clock,
+  limits,
+}: Omit<Deps, 'producer'>): Promise<Omit<SweepReport, 'unanswered'>> {
+  const at = await dbTime(db, clock)
+  const findings = await listFindings(db, { fleet, max: ITEMS_MAX })
+  const overdue: Overdue[] = []
+  for (const limit of LIMIT_NAMES)
+    overdue.push(...(await findDue(db, { fleet, limit, limits, max: ITEMS_MAX, clock })).map(viewDue))
+  return {
+    at,
+    sweeps: (await listSweeps(db, fleet)).map(viewSweep),
+    findings: findings.map(viewFinding),
+    overdue: overdue.slice(0, ITEMS_MAX),
+    isCut: findings.length >= ITEMS_MAX || overdue.length >= ITEMS_MAX,
+  }
+}
+
+function viewSweep(row: SweepRow): Sweep {
+  const { backend, place, round, instances, checkpoints, ended_at: endedAt } = row
+  const failing = row.failing_since && { since: row.failing_since, message: row.failure as string }
+  const stopped = row.stopped_at && { since: row.stopped_at, because: row.stopped_because as string }
+  return { backend, place, round, instances, checkpoints, endedAt, failing, stopped }
+}
+
+function viewFinding(row: FindingRow): Finding {
+  const { kind, backend, place, ref, looks } = row
+  return {
+    kind,
+    what: FINDINGS[kind].means,
+    does: FINDINGS[kind].does,
+    backend,
+    place,
+    sandboxId: row.sandbox_id,
+    ref,
+    looks,
+    lookAt: row.look_at,
+    isCertain: row.acted_at === null && looks.length > 1,
+    actedAt: row.acted_at,
+    operationId: row.operation_id,
+  }
+}
+
+function viewDue({ id, backend, limit, since, limitMs, of, can_pause: canPause }: Due): Overdue {
+  const { does, means } = LIMITS[limit]
+  return {
+    sandboxId: id,
+    backend,
+    limit,
+    what: means,
+    does: does === 'pause' && !canPause ? 'kill' : does,
+    since,
+    limitMs,
+    of,
+  }
+}
+
+/** For a terminal. */
+export function printReport({ sweeps, unanswered, findings, overdue, isCut }: SweepReport): string {
+  const lines = [
+    ...sweeps.map(({ backend, place, round, instances, checkpoints, failing, stopped }) => {
+      const seen = `${backend} at ${place}: round ${round}, ${instances} instances and ${checkpoints} checkpoints of this fleet`
+      const trouble = stopped
+        ? `\n  STOPPED since ${time(stopped.since)}: ${stopped.because} Nothing is ended there. If it is true, say so with --believe.`
+        : ''
+      return `${seen}${trouble}${failing ? `\n  FAILING since ${time(failing.since)}: ${failing.message}. Nothing is ended there until it answers.` : ''}`
+    }),
+    ...unanswered.map(
+      (backend) =>
+        `${backend}: no worker has swept it within the time; does one have it (SANDMAN_BACKENDS), and take the queue sweeper?`,
+    ),
+    '',
+    findings.length === 0 ? 'Everything is as it should be.' : `${findings.length} found:`,
+    ...findings.map(printFinding),
+    '',
+    overdue.length === 0 ? 'No sandbox is past a limit.' : `${overdue.length} past a limit:`,
+    ...overdue.map(
+      ({ sandboxId, does, what, since, limit, of }) =>
+        `  ${sandboxId}: would ${does}. ${what} The limit ${limit} is ${of === 'sandbox' ? 'its own' : "the fleet's"}, counted from ${time(since)}.`,
+    ),
+    ...(isCut ? ['', `There is more: a report holds ${ITEMS_MAX} of each.`] : []),
+  ]
+  return lines.join('\n')
+}
+
+function printFinding({
+  kind,
+  sandboxId,
+  ref,
+  what,
+  does,
+  looks,
+  lookAt,
+  isCertain,
+  actedAt,
+  operationId,
+}: Finding): string {
+  const next =
+    actedAt !== null
+      ? `done at ${time(actedAt)}${operationId ? ` by ${operationId}` : ''}`
+      : isCertain
+        ? `seen twice: ${does}`
+        : `only suspected: looked at again after ${time(lookAt as Date)}`
+  const seen = looks.map(
+    ({ at, place, asked, saw }) => `    ${time(new Date(at))} at ${place}: asked for ${asked}; ${saw}.`,
+  )
+  return [`  ${kind} ${ref} (${sandboxId}): ${what}`, ...seen, `    ${next}`].join('\n')
+}
+
+function time(at: Date): string {
+  return at
+    .toISOString()
+    .replace('T', ' ')
+    .replace(/\.\d+Z$/, 'Z')
+}

@@ -1,0 +1,50 @@
+/**
+ * How often the reaper and the sweeper look, how much they do at a time, and how sure they have to be: every bound of both, in
+ * one place. What they do with a provider has the deadlines of `patience.ts` besides.
+ */
+export const HOUSEKEEPING = {
+  /** A tick begins nothing more after this; the next one goes on where it stopped. */
+  tickMs: 20_000,
+  /** A sweep that somebody has asked for goes on until its round is over, but for no longer than this. */
+  askedSweepMs: 600_000,
+
+  /** Sandboxes that the reaper claims in one statement. */
+  reapBatch: 100,
+  /** A sandbox that the reaper has asked something of is left alone for so long, whatever came of it. */
+  reapAgainMs: 300_000,
+  /** How long after its hard deadline an execution is ended that nobody has ended. Whoever follows one needs a minute at most. */
+  deadlineMs: 120_000,
+
+  /** A round of lists and comparisons begins so long after the one before it began. */
+  roundMs: 300_000,
+  /** Sandboxes that are compared with the lists in one statement. */
+  compareBatch: 1_000,
+  /** Single looks at a provider in one tick. */
+  looksMax: 500,
+  /** After so many of them have failed in a row the provider is failing, and nothing more is concluded. */
+  failuresMax: 3,
+
+  /** Between the first look at something that is missing and the second, which decides. */
+  looksApartMs: 60_000,
+  /** The same for what nobody owns: whoever made it may be about to say so. */
+  graceMs: 600_000,
+  /** A look that brought no answer is repeated after this. */
+  lookAgainMs: 60_000,
+  /** What is left of a sandbox that is gone, and was promised to nobody, is kept for so long if no retention is set. */
+  remainsMs: 30 * 86_400_000,
+
+  /** An operation that nobody has worked on for so long is worked on by the sweeper itself. */
+  overdueMs: 600_000,
+  overdueBatch: 20,
+  /** And for no longer than this at a time. */
+  performMs: 240_000,
+
+  /** How long a place stays with a worker that is not heard of. */
+  holdMs: 60_000,
+  pruneBatch: 1_000,
+}
+
+export type Housekeeping = typeof HOUSEKEEPING
+
+/** How long what is not needed any more is kept. */
+export type Keep = { eventsMs: number; outputMs: number; keysMs: number }

@@ -1,0 +1,178 @@
+import type { ListedCheckpoint, Listing } from '../backends/backend.ts'
+import { recordFirstLooks, type Suspicion } from '../db/findings.ts'
+import type { SweepPhase } from '../db/schema.ts'
+import {
+  beginRound,
+  compareRows,
+  enterPhase,
+  findUnownedCheckpoints,
+  findUnownedInstances,
+  forgetSightings,
+  type Missing,
+  moveOn,
+  recordFailing,
+  recordPage,
+  recordStopped,
+  takeCensus,
+} from '../db/sweeps.ts'
+import { forEach } from '../each.ts'
+import { whyNotBelieved } from '../sandbox/findings.ts'
+import { lookOnce, ProviderFails, type Tick } from './tick.ts'
+
+/**
+ * A round reads all that a provider has of this fleet, and then compares all sandboxes that rest with it. What does not fit is
+ * only suspected: nothing is ended because of a list. Page for page, over as many ticks as it takes.
+ */
+export async function goRound(tick: Tick): Promise<void> {
+  const { deps, hold } = tick
+  if (tick.beginsRound) tick.row = await beginRound(deps.db, hold)
+  while (tick.row.phase !== 'done' && tick.looksLeft > 0 && !tick.isOver()) await PHASES[tick.row.phase](tick)
+}
+
+const PHASES: Record<Exclude<SweepPhase, 'done'>, (tick: Tick) => Promise<void>> = {
+  instances: listInstances,
+  checkpoints: listCheckpoints,
+  running: (tick) => compare(tick, 'running'),
+  suspended: (tick) => compare(tick, 'suspended'),
+}
+
+async function listInstances(tick: Tick): Promise<void> {
+  const { deps, backend, hold } = tick
+  const { items, next } = await list(tick, (cursor, call) => backend.lists.instances(cursor, call))
+  tick.row = await recordPage(deps.db, hold, tick.row, { kind: 'instance', items, next })
+  const unowned = await findUnownedInstances(deps.db, hold, items)
+  await suspect(
+    tick,
+    deps.housekeeping.graceMs,
+    unowned.map(({ ref, sandboxId, why }) => ({
+      ...about(tick, 'instance_unowned', ref, sandboxId),
+      asked: `all instances of fleet ${hold.fleet}`,
+      saw: `${ref} is there, and ${why}`,
+    })),
+  )
+  if (next === undefined) await judge(tick)
+}
+
+/** A whole list was read. Whether it may be believed depends on what was there before. */
+async function judge(tick: Tick): Promise<void> {
+  const { deps, hold } = tick
+  const { backend, place } = hold
+  const before = tick.row
+  if (before.failing_since !== null) {
+    tick.row = await recordFailing(deps.db, hold, undefined)
+    deps.events.emit('sweep.works_again', { backend, place })
+  }
+  const because = tick.isBelieved ? undefined : whyNotBelieved(await takeCensus(deps.db, hold, tick.row))
+  if (because !== undefined || before.stopped_at !== null) tick.row = await recordStopped(deps.db, hold, because)
+  if (because !== undefined) {
+    if (before.stopped_at === null) deps.events.emit('sweep.stopped', { backend, place, because })
+    tick.row = await enterPhase(deps.db, hold, 'done')
+    return
+  }
+  if (before.stopped_at !== null) deps.events.emit('sweep.goes_on', { backend, place })
+  tick.row = await enterPhase(deps.db, hold, tick.backend.lists.checkpoints === 'none' ? 'running' : 'checkpoints')
+}
+
+async function listCheckpoints(tick: Tick): Promise<void> {
+  const { deps, backend, hold } = tick
+  const { checkpoints } = backend.lists
+  const { items, next }: Listing<ListedCheckpoint> =
+    checkpoints === 'none' ? { items: [], next: undefined } : await list(tick, checkpoints)
+  tick.row = await recordPage(deps.db, hold, tick.row, { kind: 'checkpoint', items, next })
+  const kinds = new Map(items.map(({ ref, kind }) => [ref, kind]))
+  const { remainsMs, graceMs } = deps.housekeeping
+  const { retentionMs } = deps.limits
+  const unowned = await findUnownedCheckpoints(deps.db, hold, items, { retentionMs, remainsMs })
+  await suspect(
+    tick,
+    graceMs,
+    unowned.map(({ ref, sandboxId, why }) => ({
+      ...about(tick, 'checkpoint_unowned', ref, sandboxId),
+      checkpoint: kinds.get(ref) as ListedCheckpoint['kind'],
+      asked: `all checkpoints of fleet ${hold.fleet}`,
+      saw: `${ref} is there, and ${why}`,
+    })),
+  )
+  if (next === undefined) tick.row = await enterPhase(deps.db, hold, 'running')
+}
+
+async function list<T>(
+  { providerFor, row }: Tick,
+  ask: (cursor: string | undefined, call: { signal: AbortSignal }) => Promise<Listing<T>>,
+): Promise<Listing<T>> {
+  const cursor = row.cursor ?? undefined
+  const page = await providerFor('everything').ask('list', (call) => ask(cursor, call))
+  if (page.next !== undefined && page.next === cursor)
+    throw new ProviderFails('its list does not come to an end: the same page comes again')
+  return page
+}
+
+async function compare(tick: Tick, state: 'running' | 'suspended'): Promise<void> {
+  const { deps, backend, hold, place } = tick
+  const { compareBatch: max, looksApartMs } = deps.housekeeping
+  const asked = { state, checkpoints: backend.lists.checkpoints !== 'none', max }
+  const { missing, last } = await compareRows(deps.db, hold, tick.row, asked)
+  // What another machine has is in its lists, and not in these.
+  const here = missing.filter(({ ref, checkpointRef, lacks }) =>
+    place.holds(lacks === 'instance' ? ref : (checkpointRef as string)),
+  )
+  const now = here.slice(0, Math.min(here.length, tick.looksLeft))
+  const seen: Suspicion[] = []
+  await forEach(now, async (row) => {
+    const suspicion = row.lacks === 'instance' ? await lookFor(tick, row) : await lookForCheckpoint(tick, row)
+    if (suspicion) seen.push(suspicion)
+  })
+  await suspect(tick, looksApartMs, seen)
+  // The next tick, or the next page, begins behind the last that was looked at.
+  const reached = now.length < here.length ? now.at(-1)?.id : last
+  if (reached !== undefined) tick.row = await moveOn(deps.db, hold, reached)
+  else if (state === 'running') tick.row = await enterPhase(deps.db, hold, 'suspended')
+  else await end(tick)
+}
+
+async function end(tick: Tick): Promise<void> {
+  const { deps, hold } = tick
+  await forgetSightings(deps.db, hold, tick.row)
+  tick.row = await enterPhase(deps.db, hold, 'done')
+  const { backend, place, round, instances, checkpoints } = tick.row
+  deps.events.emit('sweep.round_ended', { backend, place, round, instances, checkpoints })
+}
+
+/** By its ref, because a list may lag, and leaves out what is on its way. */
+async function lookFor(tick: Tick, { id, ref, state }: Missing): Promise<Suspicion | undefined> {
+  const seen = await lookOnce(tick, ref, () => tick.providerFor(id).ask('look', (call) => tick.backend.look(ref, call)))
+  if (seen?.is !== 'absent' && seen?.is !== 'lost') return undefined
+  const saw = seen.is === 'absent' ? 'there is no such instance' : `it is lost: ${seen.why}`
+  return {
+    ...about(tick, 'instance_missing', ref, id),
+    asked: `${ref}, which no list of round ${tick.row.round} shows`,
+    saw: `${saw}, and sandbox ${id} is ${state}`,
+  }
+}
+
+async function lookForCheckpoint(tick: Tick, { id, checkpointRef }: Missing): Promise<Suspicion | undefined> {
+  const ref = checkpointRef as string
+  const { pausing } = tick.backend
+  if (pausing === 'none') return undefined
+  const seen = await lookOnce(tick, ref, () => tick.providerFor(id).ask('verify', (call) => pausing.verify(ref, call)))
+  if (seen?.is !== 'missing' && seen?.is !== 'corrupt') return undefined
+  return {
+    ...about(tick, 'checkpoint_missing', ref, id),
+    asked: `checkpoint ${ref}, which no list of round ${tick.row.round} shows`,
+    saw: `it is ${seen.is}: ${seen.why}`,
+  }
+}
+
+function about({ hold }: Tick, kind: Suspicion['kind'], ref: string, sandboxId: string) {
+  const { fleet, backend, place } = hold
+  return { fleet, backend, place, kind, ref, sandboxId }
+}
+
+export async function suspect(
+  { deps, hold }: Pick<Tick, 'deps' | 'hold'>,
+  againMs: number,
+  suspicions: readonly Suspicion[],
+): Promise<void> {
+  const found = await recordFirstLooks(deps.db, suspicions, { againMs, clock: deps.clock })
+  if (found > 0) deps.events.emit('sweep.suspects', { backend: hold.backend, place: hold.place, found })
+}

@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto'
+import { type Hold, LostHold, recordFailing, releaseSweep, renew, takeSweep } from '../db/sweeps.ts'
+import { describeError, isSandmanError } from '../errors.ts'
+import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
+import type { SweeperPayload } from '../queues/sweeper.ts'
+import { notMineMs } from './operation.ts'
+import { PATIENCE } from './patience.ts'
+import { backendErrorIn, Provider } from './provider.ts'
+import { reconcile } from './reconcile.ts'
+import { goRound } from './round.ts'
+import { ProviderFails, type SweepDeps, type Tick } from './tick.ts'
+import { lookAgain } from './verdict.ts'
+import { verifyAgain } from './verify-again.ts'
+
+/** While another worker has the place, who was asked for a whole round waits for so long before it tries again. */
+const HELD_MS = 500
+
+/**
+ * One tick of the sweeper, for one backend: operations that nobody works on, the next part of a round of lists and comparisons,
+ * second looks at what was found, and young checkpoints.
+ *
+ * Delivered twice, or on two workers at once: one holds the place, the other leaves it.
+ * Crashed: the place is free again within a minute, and the next tick goes on where this one stopped.
+ * The provider fails, or shows far less than before: nothing is concluded, and nothing is ended, until it is well again.
+ */
+export async function sweep(
+  deps: SweepDeps,
+  { backend: name, act, asked }: SweeperPayload,
+  { signal, madeAt }: { signal: AbortSignal; madeAt: Date },
+): Promise<Outcome> {
+  const { db, clock, fleet, worker, events, housekeeping } = deps
+  const backend = deps.backends.get(name)
+  if (!backend) return leave(deps, name, madeAt)
+  const beganAtMs = performance.now()
+  const forMs = asked ? housekeeping.askedSweepMs : housekeeping.tickMs
+  const providerFor = (sandboxId: string) =>
+    new Provider({
+      backend: name,
+      asker: { sweepOf: name },
+      sandboxId,
+      patience: deps.patience ?? PATIENCE,
+      signal,
+      events,
+    })
+  const place = await providerFor('all').ask('list', (call) => backend.lists.place(call))
+  const takenBy = `${worker} ${randomUUID()}`
+  const hold: Hold = { fleet, backend: name, place: place.name, takenBy, holdMs: housekeeping.holdMs, clock }
+  const row = await takeSweep(db, hold, housekeeping)
+  if (!row) {
+    return asked ? snoozed(`another worker sweeps ${name}`, HELD_MS) : superseded(`another worker sweeps ${name}`)
+  }
+  const tick: Tick = {
+    deps,
+    backend,
+    place,
+    hold,
+    row,
+    signal,
+    mayAct: act && deps.mayAct,
+    beginsRound: asked || row.isDue,
+    isBelieved: row.isBelieved,
+    isOver: () => signal.aborted || performance.now() - beganAtMs >= forMs,
+    looksLeft: asked ? Number.POSITIVE_INFINITY : housekeeping.looksMax,
+    actsLeft: deps.destroyMax,
+    failedInARow: 0,
+    providerFor,
+  }
+  const renewing = setInterval(() => void renew(db, hold).catch(() => {}), housekeeping.holdMs / 3)
+  try {
+    await reconcile(tick)
+    await goRound(tick)
+    await lookAgain(tick)
+    await verifyAgain(tick)
+    return done()
+  } catch (error) {
+    if (error instanceof LostHold) return superseded(error.message)
+    if (!isProviders(error)) throw error
+    signal.throwIfAborted() // given up by its worker, and not by the provider
+    await failing(tick, describeError(error))
+    return done()
+  } finally {
+    clearInterval(renewing)
+    await releaseSweep(db, hold)
+  }
+}
+
+/** Left to a worker that has the backend; but not for longer than until the next tick, which may find one. */
+function leave({ housekeeping }: SweepDeps, name: string, madeAt: Date): Outcome {
+  const why = `this worker does not have backend ${name} (SANDMAN_BACKENDS)`
+  const isStale = Date.now() - madeAt.getTime() > housekeeping.roundMs
+  return isStale ? superseded(why) : snoozed(why, notMineMs(madeAt))
+}
+
+function isProviders(error: unknown): boolean {
+  return (
+    error instanceof ProviderFails || backendErrorIn(error) !== undefined || isSandmanError(error, 'deadline_exceeded')
+  )
+}
+
+async function failing(tick: Tick, failure: string): Promise<void> {
+  const { deps, hold, row } = tick
+  tick.row = await recordFailing(deps.db, hold, failure)
+  if (row.failing_since === null) {
+    const { backend, place } = hold
+    deps.events.emit('sweep.failing', { backend, place, failure })
+  }
+}
