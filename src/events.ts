@@ -43,7 +43,7 @@ export const EVENTS = {
   'execution.roll_call_failed': { level: 'warn', says: 'could not ask what is wished of executions; asking again' },
   'reaper.asked': { level: 'info', says: 'a sandbox has reached a limit; what that means was asked for' },
   'reaper.ticked': { level: 'info', says: 'the reaper has seen to what was due' },
-  'schedule.made': { level: 'info', says: 'the queue has its schedule' },
+  'schedule.made': { level: 'debug', says: 'the queue has its schedule' },
   'schedule.failed': { level: 'warn', says: 'could not see to the schedules of the queue; trying again' },
   'sweep.failing': {
     level: 'warn',
@@ -71,6 +71,7 @@ export const EVENTS = {
   'sandbox.lease_short': { level: 'warn', says: 'the provider gives a sandbox less time to live than was asked for' },
   'job.started': { level: 'debug', says: 'job started' },
   'job.done': { level: 'info', says: 'job done' },
+  'job.ticked': { level: 'debug', says: 'scheduled job done' },
   'job.superseded': { level: 'info', says: 'job had nothing left to do' },
   'job.snoozed': { level: 'info', says: 'job waits before it looks again' },
   'job.failed': { level: 'warn', says: 'job failed; it will be tried again' },

@@ -22,24 +22,9 @@ type Asked = { fleet: string; limit: LimitName; limits: Limits; max: number; clo
  * Gives sandboxes that have reached a limit to one caller, which asks for what has to be done. Whatever comes of that, they
  * come up again after a while at the earliest: a sandbox that cannot be paused is not asked for on every tick.
  */
-export async function claimDue(db: Db, asked: Asked & { retryMs: number }): Promise<Due[]> {
-  return (await claimStatement(asked).execute(db)).rows
-}
-
-/** Those that would be claimed, and nothing is written. */
-export async function findDue(db: Db, asked: Asked): Promise<Due[]> {
-  const { rows } = await sql<Due>`
-    select sandboxes.id, backend, state, can_pause, ${asked.limit}::text as "limit", since, limit_ms as "limitMs", "of",
-      "ifUnsupported"
-    from (${candidatesOf(asked)}) as candidate join sandman.sandboxes on sandboxes.id = candidate.id
-    order by since limit ${asked.max}`.execute(db)
-  return rows
-}
-
-/** By itself for a test that looks at how it is planned. */
-export function claimStatement({ retryMs, ...asked }: Asked & { retryMs: number }): RawBuilder<Due> {
+export async function claimDue(db: Db, { retryMs, ...asked }: Asked & { retryMs: number }): Promise<Due[]> {
   const now = dbNow(asked.clock)
-  return sql<Due>`
+  const { rows } = await sql<Due>`
     with candidate as materialized (${candidatesOf(asked)}), locked as (
       -- Two that tick at once do not wait for each other, and do not get the same.
       select sandboxes.id, since, limit_ms, "of", "ifUnsupported"
@@ -51,7 +36,18 @@ export function claimStatement({ retryMs, ...asked }: Asked & { retryMs: number 
     update sandman.sandboxes set reap_after = ${now} + ${interval(retryMs)}
     from locked where sandboxes.id = locked.id
     returning sandboxes.id, backend, state, can_pause, ${asked.limit}::text as "limit", since, limit_ms as "limitMs", "of",
-      "ifUnsupported"`
+      "ifUnsupported"`.execute(db)
+  return rows
+}
+
+/** Those that would be claimed, and nothing is written. */
+export async function findDue(db: Db, asked: Asked): Promise<Due[]> {
+  const { rows } = await sql<Due>`
+    select sandboxes.id, backend, state, can_pause, ${asked.limit}::text as "limit", since, limit_ms as "limitMs", "of",
+      "ifUnsupported"
+    from (${candidatesOf(asked)}) as candidate join sandman.sandboxes on sandboxes.id = candidate.id
+    order by since limit ${asked.max}`.execute(db)
+  return rows
 }
 
 /** Which sandboxes a limit is for. Each is the condition of an index of `migrations/0005_housekeeping.ts`. */

@@ -180,20 +180,22 @@ export async function compareRows(
           and sightings.place = ${place} and sightings.kind = ${kind} and sightings.ref = ${ref} and sightings.round = ${round})`
   const { rows } = await sql<{ visited: number; last: string | null; missing: Missing[] | null }>`
     /* compare_rows */ with page as (
-      select id, state, backend, provider_ref, checkpoint_id, state_changed_at from sandman.sandboxes
+      select id, state, backend, provider_ref, state_changed_at,
+        (select checkpoints.provider_ref from sandman.checkpoints where checkpoints.id = sandboxes.checkpoint_id) as checkpoint_ref
+      from sandman.sandboxes
       where fleet = ${fleet} and state = ${asked.state} and id > ${cursor ?? ''}
       order by id limit ${asked.max}
     ), compared as (
-      select page.id, page.state, page.provider_ref as ref, checkpoints.provider_ref as "checkpointRef",
+      select id, state, provider_ref as ref, checkpoint_ref as "checkpointRef",
         case when not ${seen('instance', sql`page.provider_ref`)} then 'instance'
-             when ${asked.checkpoints} and checkpoints.id is not null and not ${seen('checkpoint', sql`checkpoints.provider_ref`)}
+             when ${asked.checkpoints} and checkpoint_ref is not null and not ${seen('checkpoint', sql`page.checkpoint_ref`)}
              then 'checkpoint' end as lacks
-      from page left join sandman.checkpoints on checkpoints.id = page.checkpoint_id
-      where page.backend = ${backend} and page.provider_ref is not null and page.state_changed_at < ${began_at}::timestamptz
+      from page
+      where backend = ${backend} and provider_ref is not null and state_changed_at < ${began_at}::timestamptz
         -- Whatever is suspected already has its second look when that is due.
         and not exists (select from sandman.findings where findings.fleet = ${fleet} and findings.backend = ${backend}
           and findings.acted_at is null and (findings.kind, findings.ref) in
-            (('instance_missing', page.provider_ref), ('checkpoint_missing', checkpoints.provider_ref)))
+            (('instance_missing', page.provider_ref), ('checkpoint_missing', page.checkpoint_ref)))
     )
     select (select count(*) from page) as visited, (select max(id) from page) as last,
       (select jsonb_agg(to_jsonb(compared) order by id) from compared where lacks is not null) as missing`.execute(db)

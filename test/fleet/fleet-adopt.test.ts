@@ -48,8 +48,8 @@ describeStores('adopting', (kind) => {
 
   /** Whatever came of it, what was there goes on as it was. */
   function expectUndisturbed(before: FakeInstance): void {
-    const { sandboxId: _, life: __, ...rest } = world.provider.instances.get(before.ref) as FakeInstance
-    const { sandboxId: ___, life: ____, ...was } = before
+    const { fleet: _fleet, sandboxId: _, life: __, ...rest } = world.provider.instances.get(before.ref) as FakeInstance
+    const { fleet: _before, sandboxId: ___, life: ____, ...was } = before
     expect(rest).toEqual(was)
     const disturbing = ['create', 'end', 'run', 'endLingering', 'suspend', 'resume', 'discard', 'take', 'lease']
     const calls = world.provider.performed.filter(({ ref }) => ref === before.ref || ref === before.checkpointRef)

@@ -4,7 +4,7 @@ import { beforeEach, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/index.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { type Housekeeper, housekeeper } from '../support/housekeeper.ts'
-import type { Fault, FakeInstance } from '../support/provider.ts'
+import type { FakeInstance, Fault } from '../support/provider.ts'
 import type { World } from '../support/world.ts'
 
 async function settled(world: World, { id }: { id: string }): Promise<Sandbox> {
@@ -66,7 +66,12 @@ describeWorld(
       await keeper.sweep('test', { asked: true })
       expect(await keeper.findings()).toMatchObject(
         [lost, asleep]
-          .map(({ id, providerRef }) => ({ kind: 'instance_missing', sandbox_id: id, ref: providerRef, acted_at: null }))
+          .map(({ id, providerRef }) => ({
+            kind: 'instance_missing',
+            sandbox_id: id,
+            ref: providerRef,
+            acted_at: null,
+          }))
           .toSorted((a, b) => (String(a.ref) < String(b.ref) ? -1 : 1)),
       )
       await keeper.sweep()
@@ -196,7 +201,11 @@ describeWorld(
       for (const { id } of owned) expect((await fleet.get(id)).state).toBe('running')
       expect((await fleet.events(gone.id)).items.at(-1)).toMatchObject({
         type: 'instance_swept',
-        detail: { found: 'instance_unowned', ref: ofGone.ref, looks: [{}, { saw: expect.stringContaining('is gone: destroyed') }] },
+        detail: {
+          found: 'instance_unowned',
+          ref: ofGone.ref,
+          looks: [{}, { saw: expect.stringContaining('is gone: destroyed') }],
+        },
       })
       provider.instances.delete(unlabelled.ref)
     })
@@ -231,7 +240,12 @@ describeWorld(
       provider.next('discard', { kind: 'status', status: 500 })
       await fleet.resume(woken.id, { wait: '30s' })
       const left = woken.checkpoint?.providerRef as string
-      const unheard = { of: awake.providerRef as string, fleet: `${place.fleet}/test`, sandboxId: awake.id, kind: 'pause' as const }
+      const unheard = {
+        of: awake.providerRef as string,
+        fleet: `${place.fleet}/test`,
+        sandboxId: awake.id,
+        kind: 'pause' as const,
+      }
       provider.checkpoints.set('unheard', { ref: 'unheard', ...unheard, condition: 'ready' })
       provider.checkpoints.set('theirs', { ref: 'theirs', ...unheard, fleet: 'theirs/test', condition: 'ready' })
       const keeper = housekeeper(world())
@@ -240,7 +254,11 @@ describeWorld(
       expect(provider.checkpoints.has(left)).toBe(false)
       for (const ref of ['theirs', `snapshot-${promised.id}`, asleep.checkpoint?.providerRef as string])
         expect(provider.checkpoints.has(ref)).toBe(true)
-      const row = await world().db.selectFrom('checkpoints').selectAll().where('provider_ref', '=', left).executeTakeFirst()
+      const row = await world()
+        .db.selectFrom('checkpoints')
+        .selectAll()
+        .where('provider_ref', '=', left)
+        .executeTakeFirst()
       expect(row?.status).toBe('deleted')
     })
 
@@ -302,7 +320,9 @@ describeWorld(
       lose(world(), lost)
       provider.pageSize = 2
       const cursors = () =>
-        provider.performed.filter(({ method }) => method === 'list').map(({ body }) => body.cursor as string | undefined)
+        provider.performed
+          .filter(({ method }) => method === 'list')
+          .map(({ body }) => body.cursor as string | undefined)
       const dying = housekeeper(world())
       const other = housekeeper(world())
       const killed = new AbortController()
@@ -355,22 +375,29 @@ describeWorld(
       return { ...known, callMs: { ...known?.callMs, list: 300, look: 300 } } as never
     }
 
-    test.each(FAILURES)('stops the sweep when its list %s: nothing is ended, and it is visible', async (_what, fault) => {
-      const keeper = housekeeper(world(), { patience: patience(housekeeper(world())) })
-      const lost = await suspectsOne(keeper)
-      world().provider.always('list', fault)
-      keeper.advance(keeper.deps.housekeeping.graceMs)
-      await keeper.sweep()
-      await keeper.sweep()
-      expect(await keeper.state()).toMatchObject({ phase: 'done', failing_since: expect.any(Date), failure: expect.any(String) })
-      expect(keeper.events.count('sweep.failing')).toBe(1)
-      expect(keeper.events.count('sweep.acted')).toBe(0)
-      expect((await world().fleet.get(lost.id)).state).toBe('running')
-      world().provider.heal()
-      await keeper.sweep()
-      expect(await keeper.state()).toMatchObject({ failing_since: null, failure: null })
-      expect((await settled(world(), lost)).state).toBe('gone')
-    })
+    test.each(FAILURES)(
+      'stops the sweep when its list %s: nothing is ended, and it is visible',
+      async (_what, fault) => {
+        const keeper = housekeeper(world(), { patience: patience(housekeeper(world())) })
+        const lost = await suspectsOne(keeper)
+        world().provider.always('list', fault)
+        keeper.advance(keeper.deps.housekeeping.graceMs)
+        await keeper.sweep()
+        await keeper.sweep()
+        expect(await keeper.state()).toMatchObject({
+          phase: 'done',
+          failing_since: expect.any(Date),
+          failure: expect.any(String),
+        })
+        expect(keeper.events.count('sweep.failing')).toBe(1)
+        expect(keeper.events.count('sweep.acted')).toBe(0)
+        expect((await world().fleet.get(lost.id)).state).toBe('running')
+        world().provider.heal()
+        await keeper.sweep()
+        expect(await keeper.state()).toMatchObject({ failing_since: null, failure: null })
+        expect((await settled(world(), lost)).state).toBe('gone')
+      },
+    )
 
     test.each(FAILURES)('concludes nothing when its single looks fail: it %s', async (_what, fault) => {
       const keeper = housekeeper(world(), { patience: patience(housekeeper(world())) })
@@ -390,27 +417,33 @@ describeWorld(
     test.each([
       ['nothing', () => false],
       ['a half', (_ref: string, index: number) => index % 2 === 0],
-    ])('is not believed when its list suddenly shows %s, also if single looks agree with it', async (_what, isShown) => {
-      const sandboxes = await Promise.all([...Array.from({ length: 3 }, () => world().running()), world().suspended()])
-      const keeper = housekeeper(world())
-      await keeper.sweep('test', { asked: true })
-      const all = [...world().provider.instances.values()]
-      const forgotten = all.filter(({ ref }, index) => !isShown(ref, index))
-      for (const { ref } of forgotten) world().provider.instances.delete(ref) // it has lost its memory
-      await keeper.sweepTwice()
-      await keeper.sweepTwice()
-      expect(await keeper.state()).toMatchObject({
-        stopped_at: expect.any(Date),
-        stopped_because: expect.stringContaining('now does not show'),
-      })
-      expect(keeper.events.count('sweep.stopped')).toBe(1)
-      expect(keeper.events.count('sweep.acted')).toBe(0)
-      for (const { id, state } of sandboxes) expect((await world().fleet.get(id)).state).toBe(state)
-      for (const instance of forgotten) world().provider.instances.set(instance.ref, instance)
-      await keeper.sweep('test', { asked: true })
-      expect(await keeper.state()).toMatchObject({ stopped_at: null })
-      expect(keeper.events.count('sweep.goes_on')).toBe(1)
-    })
+    ])(
+      'is not believed when its list suddenly shows %s, also if single looks agree with it',
+      async (_what, isShown) => {
+        const sandboxes = await Promise.all([
+          ...Array.from({ length: 3 }, () => world().running()),
+          world().suspended(),
+        ])
+        const keeper = housekeeper(world())
+        await keeper.sweep('test', { asked: true })
+        const all = [...world().provider.instances.values()]
+        const forgotten = all.filter(({ ref }, index) => !isShown(ref, index))
+        for (const { ref } of forgotten) world().provider.instances.delete(ref) // it has lost its memory
+        await keeper.sweepTwice()
+        await keeper.sweepTwice()
+        expect(await keeper.state()).toMatchObject({
+          stopped_at: expect.any(Date),
+          stopped_because: expect.stringContaining('now does not show'),
+        })
+        expect(keeper.events.count('sweep.stopped')).toBe(1)
+        expect(keeper.events.count('sweep.acted')).toBe(0)
+        for (const { id, state } of sandboxes) expect((await world().fleet.get(id)).state).toBe(state)
+        for (const instance of forgotten) world().provider.instances.set(instance.ref, instance)
+        await keeper.sweep('test', { asked: true })
+        expect(await keeper.state()).toMatchObject({ stopped_at: null })
+        expect(keeper.events.count('sweep.goes_on')).toBe(1)
+      },
+    )
 
     test('is believed again when somebody who knows says so', async () => {
       const { fleet, provider, db, place } = world()
@@ -420,7 +453,9 @@ describeWorld(
       provider.instances.clear()
       await keeper.sweepTwice()
       expect(await keeper.state()).toMatchObject({ stopped_at: expect.any(Date) })
-      await sql`update sandman.sweeps set believed_until = now() + interval '1 day' where fleet = ${place.fleet}`.execute(db)
+      await sql`update sandman.sweeps set believed_until = now() + interval '1 day' where fleet = ${place.fleet}`.execute(
+        db,
+      )
       await keeper.sweepTwice()
       for (const each of sandboxes) expect((await settled(world(), each)).state).toBe('gone')
       expect((await fleet.list({ state: 'running' })).items).toEqual([])
@@ -428,7 +463,9 @@ describeWorld(
 
     test('is not believed when much of what carries our label is of sandboxes that nobody here has heard of', async () => {
       const mine = await others(world(), 2)
-      const strangers = Array.from({ length: 2 }, () => stray(world(), `sbx_${randomUUID().replaceAll('-', '').slice(0, 26)}`))
+      const strangers = Array.from({ length: 2 }, () =>
+        stray(world(), `sbx_${randomUUID().replaceAll('-', '').slice(0, 26)}`),
+      )
       const keeper = housekeeper(world())
       await keeper.sweepTwice()
       await keeper.sweepTwice()

@@ -17,7 +17,14 @@ export async function forkWorker(
   { place, provider, dataFolder }: World,
   order: Partial<Pick<WorkerOrder, 'queues' | 'patience' | 'graceMs' | 'dieAt'>> = {},
 ): Promise<WorkerProcess> {
-  const whole: WorkerOrder = { place, providerUrl: provider.url, dataFolder, patience: QUICK, queues: UNSCHEDULED, ...order }
+  const whole: WorkerOrder = {
+    place,
+    providerUrl: provider.url,
+    dataFolder,
+    patience: QUICK,
+    queues: UNSCHEDULED,
+    ...order,
+  }
   const child = fork(path.join(import.meta.dirname, 'worker-process.ts'), [JSON.stringify(whole)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     execArgv: [],

@@ -78,11 +78,6 @@ export function housekeeper(world: World, options: Options = {}) {
     },
     findings: () => db.selectFrom('findings').selectAll().where('fleet', '=', fleet).orderBy('ref').execute(),
     state: async (backend = 'test') =>
-      db
-        .selectFrom('sweeps')
-        .selectAll()
-        .where('fleet', '=', fleet)
-        .where('backend', '=', backend)
-        .executeTakeFirst(),
+      db.selectFrom('sweeps').selectAll().where('fleet', '=', fleet).where('backend', '=', backend).executeTakeFirst(),
   }
 }

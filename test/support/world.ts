@@ -49,9 +49,13 @@ export const UNSCHEDULED: QueueName[] = QUEUE_NAMES.filter((name) => !('everyMs'
 /** A whole fleet: queues, a database, a scriptable provider, a folder for the local backend; and workers, when they are started. */
 export type World = Awaited<ReturnType<typeof createWorld>>
 
-export async function createWorld(kind: StoreKind) {
-  const home: StoreHome = await createStoreHome(kind)
-  const provider = await FakeProvider.start()
+export async function createWorld(
+  kind: StoreKind,
+  /** What it shares with another world, or has for itself. */
+  { provider: shared, ...own }: { redisUrl?: string; databaseUrl?: string; provider?: FakeProvider } = {},
+) {
+  const home: StoreHome = { ...(await createStoreHome(kind)), ...own }
+  const provider = shared ?? (await FakeProvider.start())
   const dataFolder = await mkdtemp(path.join(os.tmpdir(), 'sandman-world-'))
   const backends = () => worldBackends(provider.url, home.fleet)
   const place = {
@@ -139,7 +143,7 @@ export async function createWorld(kind: StoreKind) {
       await hurrying.stop()
       await eye.close()
       await handle.close()
-      await provider.stop()
+      if (!shared) await provider.stop()
       await home.drop()
       await endLocalSandboxes(path.join(dataFolder, 'sandboxes'), home.fleet)
       await rm(dataFolder, { recursive: true, force: true })

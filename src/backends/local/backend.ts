@@ -10,9 +10,9 @@ import { endLingering, runCommand } from './commands.ts'
 import { createInstance } from './create.ts'
 import { endInstance } from './end.ts'
 import { exists, writeJson } from './files.ts'
-import { checkpointRefOf, type Home, makeHome, refOf, withLock } from './home.ts'
+import { checkpointRefOf, type Home, hasHome, makeHome, refOf, withLock } from './home.ts'
 import { findInstance, requireInstance } from './instance.ts'
-import { listCheckpoints, listInstances, placeOf } from './lists.ts'
+import { listCheckpoints, listInstances, NOTHING, NOWHERE, placeOf } from './lists.ts'
 import { lookAt } from './look.ts'
 import { resume, suspend } from './pausing.ts'
 import { requireRunning } from './targets.ts'
@@ -40,6 +40,9 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
     })
   const looking = <T>(what: string, call: Call, work: (home: Home) => Promise<T>) =>
     answer(what, call, async () => work(await home()))
+
+  const listing = <T>(what: string, call: Call, work: (home: Home) => Promise<T>, nothing: T) =>
+    answer(what, call, async () => ((await hasHome(folder, fleet)) ? work(await home()) : nothing))
 
   const checkpoints = {
     verify: (ref: string, call: Call) => looking('verify a checkpoint', call, (at) => verifyCheckpoint(at, ref, call)),
@@ -76,9 +79,10 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
       }),
 
     lists: {
-      place: (call) => looking('find the name of its folder', call, async (at) => placeOf(at)),
-      instances: (cursor, call) => looking('list sandboxes', call, (at) => listInstances(at, cursor, call)),
-      checkpoints: (cursor, call) => looking('list checkpoints', call, (at) => listCheckpoints(at, cursor, call)),
+      place: (call) => listing('find the name of its folder', call, async (at) => placeOf(at), NOWHERE),
+      instances: (cursor, call) => listing('list sandboxes', call, (at) => listInstances(at, cursor, call), NOTHING),
+      checkpoints: (cursor, call) =>
+        listing('list checkpoints', call, (at) => listCheckpoints(at, cursor, call), NOTHING),
     },
 
     pausing: {

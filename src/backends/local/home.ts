@@ -4,6 +4,7 @@ import path from 'node:path'
 import { createWhole, lockFile } from '../../file-lock.ts'
 import { BackendError, type Call, type Owner } from '../backend.ts'
 import { unlessGivenUp, wait } from './calls.ts'
+import { exists } from './files.ts'
 
 /** Where everything of one fleet is. What is not below it cannot be reached, so no other fleet's can. */
 export type Home = {
@@ -33,6 +34,11 @@ export async function makeHome(folder: string, fleet: string): Promise<Home> {
     await mkdir(part, { recursive: true, mode: 0o700 })
   }
   return { ...home, id: await identify(path.join(at, 'home')) }
+}
+
+/** Whether anything was ever made here. Who only wants to see what there is makes nothing. */
+export function hasHome(folder: string, fleet: string): Promise<boolean> {
+  return exists(path.resolve(folder, fleet, 'home'))
 }
 
 /** Given once, by whoever comes first. */

@@ -11,6 +11,10 @@ const CHECKPOINTS_A_PAGE = 100
 /** What the system says when it lets nobody read anything, as opposed to what it says of one file. */
 const SHORTAGES = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
 
+/** Where nothing was made so far, nothing is missed. */
+export const NOWHERE: Place = { name: 'nothing here yet', holds: () => false }
+export const NOTHING: Listing<never> = { items: [], next: undefined }
+
 export function placeOf(home: Home): Place {
   return { name: home.id, holds: (ref) => !isElsewhere(home, ref) }
 }

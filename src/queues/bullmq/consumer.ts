@@ -72,7 +72,10 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
           events.emit('job.snoozed', { why: outcome.why, delayMs: outcome.delayMs })
           throw new DelayedError()
         }
-        events.emit(outcome.kind === 'done' ? 'job.done' : 'job.superseded', {
+        // Of what comes again and again, nobody wants to read each time.
+        const told =
+          queue.everyMs !== undefined ? 'job.ticked' : outcome.kind === 'done' ? 'job.done' : 'job.superseded'
+        events.emit(told, {
           durationMs: durationMs(),
           ...(outcome.kind === 'superseded' && { why: outcome.why }),
         })
