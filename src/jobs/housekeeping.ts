@@ -33,8 +33,8 @@ export const HOUSEKEEPING = {
   /** What is left of a sandbox that is gone, and was promised to nobody, is kept for so long if no retention is set. */
   remainsMs: 30 * 86_400_000,
 
-  /** An operation that nobody has worked on for so long is worked on by the sweeper itself. */
-  overdueMs: 600_000,
+  /** An operation that nobody has begun to work on for so long, which is longer than any attempt, is worked on by the sweeper itself. */
+  overdueMs: 1_800_000,
   overdueBatch: 20,
   /** And for no longer than this at a time. */
   performMs: 240_000,

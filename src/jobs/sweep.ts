@@ -66,11 +66,14 @@ export async function sweep(
     providerFor,
   }
   const renewing = setInterval(() => void renew(db, hold).catch(() => {}), housekeeping.holdMs / 3)
+  // Beside the rest, which may not have to wait for an operation that takes its time.
+  const reconciling = reconcile(tick)
+  reconciling.catch(() => {})
   try {
-    await reconcile(tick)
     await goRound(tick)
     await lookAgain(tick)
     await verifyAgain(tick)
+    await reconciling
     return done()
   } catch (error) {
     if (error instanceof LostHold) return superseded(error.message)
@@ -79,6 +82,7 @@ export async function sweep(
     await failing(tick, describeError(error))
     return done()
   } finally {
+    await reconciling.catch(() => {})
     clearInterval(renewing)
     await releaseSweep(db, hold)
   }

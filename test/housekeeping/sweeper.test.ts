@@ -1,53 +1,9 @@
-import { randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
 import { beforeEach, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/index.ts'
 import { describeWorld } from '../support/describe-world.ts'
-import { type Housekeeper, housekeeper } from '../support/housekeeper.ts'
-import type { FakeInstance, Fault } from '../support/provider.ts'
-import type { World } from '../support/world.ts'
-
-async function settled(world: World, { id }: { id: string }): Promise<Sandbox> {
-  await expect.poll(async () => (await world.fleet.get(id)).operationId).toBeNull()
-  return world.fleet.get(id)
-}
-
-/** Its provider has lost it, and says so when it is asked for it. */
-function lose({ provider }: World, { providerRef }: Sandbox): void {
-  provider.instances.delete(providerRef as string)
-}
-
-/** Enough others that one which is missing is no sudden loss. */
-async function others(world: World, count = 6): Promise<Sandbox[]> {
-  return Promise.all(Array.from({ length: count }, () => world.running()))
-}
-
-/** Each test begins as if nobody had swept before: the time of the one before it may have been ahead. */
-async function forget({ db, provider }: World): Promise<void> {
-  for (const { ref, condition } of provider.checkpoints.values())
-    if (condition !== 'ready') provider.checkpoints.delete(ref)
-  await sql`truncate sandman.findings, sandman.sweeps, sandman.sightings`.execute(db)
-}
-
-/** An instance with this fleet's label, of a sandbox that the test names. */
-function stray({ provider, place }: World, sandboxId: string, more: Partial<FakeInstance> = {}): FakeInstance {
-  const instance: FakeInstance = {
-    ref: `stray-${randomUUID().slice(0, 8)}`,
-    fleet: `${place.fleet}/test`,
-    sandboxId,
-    life: 'unknown',
-    state: 'running',
-    incarnation: 1,
-    wokenBy: [],
-    checkpointRef: undefined,
-    endsAtMs: Date.now() + 3_600_000,
-    commands: [],
-    agents: new Map(),
-    ...more,
-  }
-  provider.instances.set(instance.ref, instance)
-  return instance
-}
+import { housekeeper } from '../support/housekeeper.ts'
+import type { FakeInstance } from '../support/provider.ts'
+import { forget, lose, others, settled, stray } from './setup.ts'
 
 describeWorld(
   'the sweeper',
@@ -93,17 +49,6 @@ describeWorld(
         })
       }
       for (const each of healthy) expect((await world().fleet.get(each.id)).state).toBe('running')
-    })
-
-    test('leaves alone what a list does not show and a look does: snapshotting ones, slow lists, old pages', async () => {
-      const hidden = await world().running()
-      await others(world())
-      const keeper = housekeeper(world())
-      await keeper.sweep('test', { asked: true })
-      world().provider.shows = (ref) => ref !== hidden.providerRef
-      await keeper.sweepTwice()
-      expect(await keeper.findings()).toEqual([])
-      expect((await world().fleet.get(hidden.id)).state).toBe('running')
     })
 
     test('dismisses what was suspected once and is there again', async () => {
@@ -342,139 +287,6 @@ describeWorld(
       expect(cursors().filter((cursor) => cursor === undefined)).toHaveLength(1)
       expect(await other.findings()).toMatchObject([{ sandbox_id: lost.id }])
       expect(await other.state()).toMatchObject({ round: 1, phase: 'done', instances: expect.any(Number) })
-    })
-  },
-  { stores: ['redis'] },
-)
-
-const FAILURES: [string, Fault][] = [
-  ['answers with 500', { kind: 'status', status: 500 }],
-  ['answers with 404 in plain text', { kind: 'plain 404' }],
-  ['hangs', { kind: 'hang', performed: false }],
-  ['is cut off', { kind: 'cut', performed: false }],
-  ['does not know us any more', { kind: 'error', type: 'provider_unauthorized', message: 'who are you?' }],
-]
-
-describeWorld(
-  'a provider that cannot be believed',
-  (world) => {
-    beforeEach(() => forget(world()))
-
-    async function suspectsOne(keeper: Housekeeper): Promise<Sandbox> {
-      const lost = await world().running()
-      await others(world())
-      await keeper.sweep('test', { asked: true })
-      lose(world(), lost)
-      await keeper.sweep('test', { asked: true })
-      expect(await keeper.findings()).toContainEqual(expect.objectContaining({ sandbox_id: lost.id, acted_at: null }))
-      return lost
-    }
-
-    const patience = (keeper: Housekeeper) => {
-      const known = keeper.deps.patience
-      return { ...known, callMs: { ...known?.callMs, list: 300, look: 300 } } as never
-    }
-
-    test.each(FAILURES)(
-      'stops the sweep when its list %s: nothing is ended, and it is visible',
-      async (_what, fault) => {
-        const keeper = housekeeper(world(), { patience: patience(housekeeper(world())) })
-        const lost = await suspectsOne(keeper)
-        world().provider.always('list', fault)
-        keeper.advance(keeper.deps.housekeeping.graceMs)
-        await keeper.sweep()
-        await keeper.sweep()
-        expect(await keeper.state()).toMatchObject({
-          phase: 'done',
-          failing_since: expect.any(Date),
-          failure: expect.any(String),
-        })
-        expect(keeper.events.count('sweep.failing')).toBe(1)
-        expect(keeper.events.count('sweep.acted')).toBe(0)
-        expect((await world().fleet.get(lost.id)).state).toBe('running')
-        world().provider.heal()
-        await keeper.sweep()
-        expect(await keeper.state()).toMatchObject({ failing_since: null, failure: null })
-        expect((await settled(world(), lost)).state).toBe('gone')
-      },
-    )
-
-    test.each(FAILURES)('concludes nothing when its single looks fail: it %s', async (_what, fault) => {
-      const keeper = housekeeper(world(), { patience: patience(housekeeper(world())) })
-      const lost = await Promise.all(Array.from({ length: 4 }, () => world().running()))
-      for (const each of lost) lose(world(), each)
-      world().provider.always('look', fault)
-      await keeper.sweepTwice()
-      await keeper.sweepTwice()
-      expect((await keeper.findings()).filter(({ sandbox_id }) => lost.some(({ id }) => id === sandbox_id))).toEqual([])
-      expect(await keeper.state()).toMatchObject({ failing_since: expect.any(Date) })
-      for (const { id } of lost) expect((await world().fleet.get(id)).state).toBe('running')
-      world().provider.heal()
-      await keeper.sweepTwice()
-      for (const each of lost) expect((await settled(world(), each)).state).toBe('gone')
-    })
-
-    test.each([
-      ['nothing', () => false],
-      ['a half', (_ref: string, index: number) => index % 2 === 0],
-    ])(
-      'is not believed when its list suddenly shows %s, also if single looks agree with it',
-      async (_what, isShown) => {
-        const sandboxes = await Promise.all([
-          ...Array.from({ length: 3 }, () => world().running()),
-          world().suspended(),
-        ])
-        const keeper = housekeeper(world())
-        await keeper.sweep('test', { asked: true })
-        const all = [...world().provider.instances.values()]
-        const forgotten = all.filter(({ ref }, index) => !isShown(ref, index))
-        for (const { ref } of forgotten) world().provider.instances.delete(ref) // it has lost its memory
-        await keeper.sweepTwice()
-        await keeper.sweepTwice()
-        expect(await keeper.state()).toMatchObject({
-          stopped_at: expect.any(Date),
-          stopped_because: expect.stringContaining('now does not show'),
-        })
-        expect(keeper.events.count('sweep.stopped')).toBe(1)
-        expect(keeper.events.count('sweep.acted')).toBe(0)
-        for (const { id, state } of sandboxes) expect((await world().fleet.get(id)).state).toBe(state)
-        for (const instance of forgotten) world().provider.instances.set(instance.ref, instance)
-        await keeper.sweep('test', { asked: true })
-        expect(await keeper.state()).toMatchObject({ stopped_at: null })
-        expect(keeper.events.count('sweep.goes_on')).toBe(1)
-      },
-    )
-
-    test('is believed again when somebody who knows says so', async () => {
-      const { fleet, provider, db, place } = world()
-      const sandboxes = await Promise.all(Array.from({ length: 4 }, () => world().running()))
-      const keeper = housekeeper(world())
-      await keeper.sweep('test', { asked: true })
-      provider.instances.clear()
-      await keeper.sweepTwice()
-      expect(await keeper.state()).toMatchObject({ stopped_at: expect.any(Date) })
-      await sql`update sandman.sweeps set believed_until = now() + interval '1 day' where fleet = ${place.fleet}`.execute(
-        db,
-      )
-      await keeper.sweepTwice()
-      for (const each of sandboxes) expect((await settled(world(), each)).state).toBe('gone')
-      expect((await fleet.list({ state: 'running' })).items).toEqual([])
-    })
-
-    test('is not believed when much of what carries our label is of sandboxes that nobody here has heard of', async () => {
-      const mine = await others(world(), 2)
-      const strangers = Array.from({ length: 2 }, () =>
-        stray(world(), `sbx_${randomUUID().replaceAll('-', '').slice(0, 26)}`),
-      )
-      const keeper = housekeeper(world())
-      await keeper.sweepTwice()
-      await keeper.sweepTwice()
-      expect(await keeper.state()).toMatchObject({ stopped_because: expect.stringContaining('never heard of') })
-      for (const { ref } of strangers) {
-        expect(world().provider.instances.has(ref)).toBe(true)
-        world().provider.instances.delete(ref)
-      }
-      for (const { id } of mine) expect((await world().fleet.get(id)).state).toBe('running')
     })
   },
   { stores: ['redis'] },
