@@ -101,13 +101,15 @@ export async function recordAct(
   )
 }
 
-/** Of a fleet, the open ones first; or of one sandbox. */
+/** The open ones first; those of one sandbox, or of all. `actedSince`: only what is open, or was acted on since then. */
 export async function listFindings(
   db: Db,
-  { fleet, sandboxId, max }: { fleet: string; sandboxId?: string | undefined; max: number },
+  { fleet, sandboxId, actedSince, max }: { fleet: string; sandboxId?: string; actedSince?: Date; max: number },
 ): Promise<FindingRow[]> {
   let query = db.selectFrom('findings').selectAll().where('fleet', '=', fleet)
   if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId)
+  if (actedSince)
+    query = query.where(({ eb, or }) => or([eb('acted_at', 'is', null), eb('acted_at', '>=', actedSince)]))
   return query.orderBy(sql`acted_at desc nulls first`).orderBy('first_seen_at').limit(max).execute()
 }
 

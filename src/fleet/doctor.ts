@@ -8,6 +8,7 @@ import type { Config } from '../config.ts'
 import { pendingMigrations } from '../db/migrate.ts'
 import { type Db, describeDatabase, openDb } from '../db/pool.ts'
 import { SCHEMA } from '../db/schema.ts'
+import { listSweeps } from '../db/sweeps.ts'
 import { describeError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
@@ -15,6 +16,7 @@ import { Producer } from '../queues/bullmq/producer.ts'
 import { ask, type QueueStore } from '../queues/bullmq/store.ts'
 import { flyCanary } from './canary.ts'
 import { findDatabase } from './running-file.ts'
+import { duration } from './words.ts'
 
 export type Finding = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
 
@@ -26,6 +28,7 @@ const CANARY_MS = 5_000
 /** Checks a configuration against the real services. Finds as much as it can: one problem does not hide the next. */
 export async function examine(config: Config, events: Events): Promise<Finding[]> {
   const findings: Finding[] = [{ check: 'configuration', verdict: 'ok', message: `fleet ${config.fleet}` }]
+  findings.push(examineLimits(config))
   if (config.databaseUrl === undefined) findings.push(await examineDataFolder(config.dataFolder))
   for (const name of config.backends) findings.push(await examineBackend(name, config))
 
@@ -44,6 +47,7 @@ export async function examine(config: Config, events: Events): Promise<Finding[]
     : undefined
   try {
     const databaseWorks = handle && databaseUrl ? await examineDatabase(handle.db, databaseUrl, findings) : false
+    if (handle && databaseWorks) findings.push(...(await examineSweeps(handle.db, config.fleet)))
     const queueWorks = producer ? await examineQueue(producer.store, findings) : false
     if (handle && producer && databaseWorks && queueWorks)
       findings.push(await examineWorkers(handle.db, producer, config.fleet))
@@ -52,6 +56,34 @@ export async function examine(config: Config, events: Events): Promise<Finding[]
     await producer?.close()
     await handle?.close()
   }
+}
+
+/** Only what this process would do: workers with other settings do otherwise. */
+function examineLimits({ ttl: { idleMs, hardMs, retentionMs }, sweeper }: Config): Finding {
+  const told = Object.entries({ idle: idleMs, hard: hardMs, retention: retentionMs })
+    .flatMap(([limit, ms]) => (ms === undefined ? [] : [`${limit} ${duration(ms)}`]))
+    .join(', ')
+  const limits = told || 'none, so that what has no limits of its own never ends by itself (SANDMAN_TTL)'
+  const sweeps = sweeper === 'act' ? '' : '; the sweeper only reports (SANDMAN_SWEEPER)'
+  return { check: 'limits', verdict: 'ok', message: `${limits}${sweeps}` }
+}
+
+/** Whether the sweeper believes what the providers show it. */
+async function examineSweeps(db: Db, fleet: string): Promise<Finding[]> {
+  return (await listSweeps(db, fleet)).map(({ backend, place, stopped_because, failure, instances, ended_at }) => {
+    const where = `${backend} at ${place}`
+    if (stopped_because !== null)
+      return {
+        check: 'sweeper',
+        verdict: 'problem',
+        message: `${where} is stopped: ${stopped_because} See "sandman sweep --dry-run".`,
+      }
+    if (failure !== null) return { check: 'sweeper', verdict: 'warning', message: `${where} fails: ${failure}` }
+    const since = ended_at
+      ? `compared with everything at ${ended_at.toISOString()}`
+      : 'not compared with everything so far'
+    return { check: 'sweeper', verdict: 'ok', message: `${where}: ${instances} instances, ${since}` }
+  })
 }
 
 /** Whether it can be opened here. What its provider says is seen when it is first asked for something. */

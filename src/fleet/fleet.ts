@@ -8,7 +8,7 @@ import { type FoundExecution, findExecutions, listExecutions } from '../db/execu
 import { type FoundOperation, findOperations } from '../db/operations.ts'
 import { explainDbError, openDb } from '../db/pool.ts'
 import type { Requested } from '../db/request.ts'
-import { findSandbox, listSandboxes } from '../db/sandboxes.ts'
+import { findSandbox, listBackends, listSandboxes } from '../db/sandboxes.ts'
 import { touch } from '../db/touch.ts'
 import { withDeadline } from '../deadline.ts'
 import { isSandmanError, SandmanError } from '../errors.ts'
@@ -229,12 +229,7 @@ export function createFleet(options: FleetOptions): Fleet {
     const { backend: name, ttl, metadata = {}, agentThreadId, wait, signal, idempotencyKey, ...spec } = request
     return call(async () => {
       const backend = backends.get(name)
-      if (!backend) {
-        const known = [...backends.keys()].join(', ')
-        throw new SandmanError('backend_unknown', `There is no backend ${name}; there are: ${known}.`, {
-          details: { name },
-        })
-      }
+      if (!backend) throw unknownBackend(name, [...backends.keys()])
       signal?.throwIfAborted()
       const { canPause, canSnapshot } = backend
       const requested = await askToSpawn(deps(), {
@@ -317,7 +312,13 @@ export function createFleet(options: FleetOptions): Fleet {
       }),
     async sweep(request = {}) {
       const asked = parseRequest(SweepRequest, request)
-      return call(() => askToSweep({ ...deps(), limits: options.limits ?? {} }, asked))
+      return call(async () => {
+        asked.signal?.throwIfAborted()
+        const { backend: name } = asked
+        if (name !== undefined && !backends.has(name) && !(await listBackends(db, fleet)).includes(name))
+          throw unknownBackend(name, [...backends.keys()])
+        return askToSweep({ ...deps(), limits: options.limits ?? {} }, asked)
+      })
     },
     async execute(sandboxId, request = {}) {
       const { wait, signal, idempotencyKey, command, ifSuspended, ifLost, ...bounds } = parseRequest(
@@ -416,6 +417,11 @@ function executionAnswer({ execution, sandbox, checkpoint }: FoundExecution): Ex
 
 function hasEnded({ execution }: FoundExecution): boolean {
   return execution.ended_at !== null
+}
+
+function unknownBackend(name: string, known: string[]): SandmanError {
+  const message = `There is no backend ${name}; there are: ${known.join(', ')}.`
+  return new SandmanError('backend_unknown', message, { details: { name } })
 }
 
 function unknownSandbox(sandboxId: string, fleet: string): SandmanError {

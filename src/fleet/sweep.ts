@@ -11,6 +11,7 @@ import type { Producer } from '../queues/bullmq/producer.ts'
 import { sweeperQueue } from '../queues/sweeper.ts'
 import { FINDINGS, type FindingKind, type Look } from '../sandbox/findings.ts'
 import { LIMIT_NAMES, LIMITS, type LimitName, type Limits } from '../sandbox/limits.ts'
+import { count, duration, when } from './words.ts'
 
 /** How the sweep of one place stands. */
 export type Sweep = {
@@ -104,20 +105,16 @@ export async function askToSweep(deps: Deps, { dryRun, backend, wait, signal, ..
     const sweeps = await listSweeps(db, fleet)
     unanswered = backends.filter((name) => !sweeps.some((sweep) => sweep.backend === name && isOver(sweep)))
     if (unanswered.length === 0 || performance.now() >= untilMs) break
-    await sleep(LOOK_EVERY_MS, undefined, { signal })
+    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => {})
+    signal?.throwIfAborted()
   }
-  return { ...(await report(deps)), unanswered }
+  return { ...(await report(deps, since)), unanswered }
 }
 
-/** What is known now, without asking anybody. */
-export async function report({
-  db,
-  fleet,
-  clock,
-  limits,
-}: Omit<Deps, 'producer'>): Promise<Omit<SweepReport, 'unanswered'>> {
+/** What is open now, and what was done since then. */
+async function report({ db, fleet, clock, limits }: Deps, since: Date): Promise<Omit<SweepReport, 'unanswered'>> {
   const at = await dbTime(db, clock)
-  const findings = await listFindings(db, { fleet, max: ITEMS_MAX })
+  const findings = await listFindings(db, { fleet, actedSince: since, max: ITEMS_MAX })
   const overdue: Overdue[] = []
   for (const limit of LIMIT_NAMES)
     overdue.push(...(await findDue(db, { fleet, limit, limits, max: ITEMS_MAX, clock })).map(viewDue))
@@ -173,11 +170,11 @@ function viewDue({ id, backend, limit, since, limitMs, of, can_pause: canPause }
 export function printReport({ sweeps, unanswered, findings, overdue, isCut }: SweepReport): string {
   const lines = [
     ...sweeps.map(({ backend, place, round, instances, checkpoints, failing, stopped }) => {
-      const seen = `${backend} at ${place}: round ${round}, ${instances} instances and ${checkpoints} checkpoints of this fleet`
+      const seen = `${backend} at ${place}: round ${round}, ${count(instances, 'instance')} and ${count(checkpoints, 'checkpoint')} of this fleet`
       const trouble = stopped
-        ? `\n  STOPPED since ${time(stopped.since)}: ${stopped.because} Nothing is ended there. If it is true, say so with --believe.`
+        ? `\n  STOPPED since ${when(stopped.since)}: ${stopped.because} Nothing is ended there. If it is true, say so with --believe.`
         : ''
-      return `${seen}${trouble}${failing ? `\n  FAILING since ${time(failing.since)}: ${failing.message}. Nothing is ended there until it answers.` : ''}`
+      return `${seen}${trouble}${failing ? `\n  FAILING since ${when(failing.since)}: ${failing.message}. Nothing is ended there until it answers.` : ''}`
     }),
     ...unanswered.map(
       (backend) =>
@@ -189,8 +186,8 @@ export function printReport({ sweeps, unanswered, findings, overdue, isCut }: Sw
     '',
     overdue.length === 0 ? 'No sandbox is past a limit.' : `${overdue.length} past a limit:`,
     ...overdue.map(
-      ({ sandboxId, does, what, since, limit, of }) =>
-        `  ${sandboxId}: would ${does}. ${what} The limit ${limit} is ${of === 'sandbox' ? 'its own' : "the fleet's"}, counted from ${time(since)}.`,
+      ({ sandboxId, does, what, since, limit, limitMs, of }) =>
+        `  ${sandboxId}: would ${does}. ${what} Its ${limit} limit, ${of === 'sandbox' ? 'its own' : "the fleet's"}, is ${duration(limitMs)} from ${when(since)}.`,
     ),
     ...(isCut ? ['', `There is more: a report holds ${ITEMS_MAX} of each.`] : []),
   ]
@@ -211,19 +208,12 @@ function printFinding({
 }: Finding): string {
   const next =
     actedAt !== null
-      ? `done at ${time(actedAt)}${operationId ? ` by ${operationId}` : ''}`
+      ? `done at ${when(actedAt)}${operationId ? ` by ${operationId}` : ''}`
       : isCertain
         ? `seen twice: ${does}`
-        : `only suspected: looked at again after ${time(lookAt as Date)}`
+        : `only suspected: looked at again after ${when(lookAt as Date)}`
   const seen = looks.map(
-    ({ at, place, asked, saw }) => `    ${time(new Date(at))} at ${place}: asked for ${asked}; ${saw}.`,
+    ({ at, place, asked, saw }) => `    ${when(new Date(at))} at ${place}: asked for ${asked}; ${saw}.`,
   )
   return [`  ${kind} ${ref} (${sandboxId}): ${what}`, ...seen, `    ${next}`].join('\n')
-}
-
-function time(at: Date): string {
-  return at
-    .toISOString()
-    .replace('T', ' ')
-    .replace(/\.\d+Z$/, 'Z')
 }
