@@ -3,6 +3,8 @@ import { isLoopback, parseConfig, parseDurationMs } from '../src/config.ts'
 import { SandmanError } from '../src/errors.ts'
 import { QUEUE_NAMES } from '../src/queues/names.ts'
 
+const DAY_MS = 86_400_000
+
 function problemsOf(environment: Record<string, string>): string[] {
   try {
     parseConfig(environment)
@@ -32,6 +34,38 @@ describe('the configuration', () => {
       port: 3000,
       databaseUrl: undefined,
     })
+  })
+
+  test('reads the limits of the fleet, and how long what is kept', () => {
+    expect(parseConfig({})).toMatchObject({ ttl: {}, sweeper: 'act', destroyMax: 100 })
+    expect(parseConfig({}).keep).toEqual({ eventsMs: 90 * DAY_MS, outputMs: 30 * DAY_MS, keysMs: 7 * DAY_MS })
+    const { ttl, keep, sweeper, destroyMax } = parseConfig({
+      SANDMAN_TTL: 'idle=30m, hard=7d,if_unsupported=kill',
+      SANDMAN_KEEP: 'output=1d',
+      SANDMAN_SWEEPER: 'report',
+      SANDMAN_DESTROY_MAX: '5',
+    })
+    expect(ttl).toEqual({ idleMs: 1_800_000, hardMs: 7 * DAY_MS, retentionMs: undefined, ifUnsupported: 'kill' })
+    expect(keep).toEqual({ eventsMs: 90 * DAY_MS, outputMs: DAY_MS, keysMs: 7 * DAY_MS })
+    expect([sweeper, destroyMax]).toEqual(['report', 5])
+  })
+
+  test.each([
+    ['SANDMAN_TTL', 'idle'],
+    ['SANDMAN_TTL', 'idle=soon'],
+    ['SANDMAN_TTL', 'idle=10ms'],
+    ['SANDMAN_TTL', 'idle=1h,idle=2h'],
+    ['SANDMAN_TTL', 'soft=1h'],
+    ['SANDMAN_TTL', 'constructor=1h'],
+    ['SANDMAN_TTL', 'if_unsupported=pause'],
+    ['SANDMAN_TTL', 'hard=9999999d'],
+    ['SANDMAN_KEEP', 'logs=1d'],
+    ['SANDMAN_KEEP', 'events=never'],
+    ['SANDMAN_SWEEPER', 'maybe'],
+    ['SANDMAN_DESTROY_MAX', '0'],
+    ['SANDMAN_DESTROY_MAX', '1e9'],
+  ])('refuses %s=%s by name, with an example', (name, value) => {
+    expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name}: .{10}`))])
   })
 
   test('tells every problem at once, by name', () => {

@@ -118,6 +118,7 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
 
   async instance_unowned(tick, { ref, sandbox_id: sandboxId }) {
     const { deps, backend, hold } = tick
+    if (await isInFlight(tick, sandboxId)) return { is: 'unknown' }
     const [unowned] = await findUnownedInstances(deps.db, hold, [{ ref, sandboxId }])
     if (!unowned) return { is: 'not so' }
     const provider = tick.providerFor(sandboxId)
@@ -138,6 +139,7 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
 
   async checkpoint_unowned(tick, { ref, sandbox_id: sandboxId, checkpoint }) {
     const { deps, backend, hold } = tick
+    if (await isInFlight(tick, sandboxId)) return { is: 'unknown' }
     const { remainsMs } = deps.housekeeping
     const kept = { retentionMs: deps.limits.retentionMs, remainsMs }
     const [unowned] = await findUnownedCheckpoints(deps.db, hold, [{ ref, sandboxId }], kept)
@@ -159,6 +161,12 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
       },
     }
   },
+}
+
+/** Then it may be about to take what nobody owns, or to end it: that is known when it has come to rest. */
+async function isInFlight({ deps }: Tick, id: string): Promise<boolean> {
+  const found = await findSandbox(deps.db, { fleet: deps.fleet, id })
+  return found !== undefined && found.sandbox.operation_id !== null
 }
 
 function verify(tick: Tick, sandboxId: string, checkpoints: Checkpoints, ref: string) {

@@ -24,7 +24,7 @@ export type FindingKind = keyof typeof FINDINGS
 export type Look = { at: string; place: string; asked: string; saw: string }
 
 /** So many have to vanish before it is called sudden. What one alone does says nothing about its provider. */
-const SUDDEN_MIN = 2
+export const SUDDEN_MIN = 2
 /** A third of them. A provider that has lost that much has more likely lost its memory, or ours of it. */
 const SUDDEN_SHARE = 1 / 3
 

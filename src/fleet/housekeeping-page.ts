@@ -1,0 +1,93 @@
+import { VERIFY_AGAIN_MS } from '../db/checkpoints.ts'
+import { HOUSEKEEPING } from '../jobs/housekeeping.ts'
+import { reaperQueue } from '../queues/reaper.ts'
+import { sweeperQueue } from '../queues/sweeper.ts'
+import { FINDINGS, SUDDEN_MIN } from '../sandbox/findings.ts'
+import { LIMITS } from '../sandbox/limits.ts'
+import { duration } from './words.ts'
+
+/** `docs/housekeeping.md`, printed from the tables that the code decides by. */
+export function housekeepingPage(): string {
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const table = (head: string[], rows: string[][]) => [head, head.map(() => '---'), ...rows].map(row).join('\n')
+  const [reapEveryMs, sweepEveryMs] = [reaperQueue.everyMs ?? 0, sweeperQueue.everyMs ?? 0]
+  const { looksApartMs, graceMs, roundMs, reapAgainMs, failuresMax, overdueMs, remainsMs, deadlineMs } = HOUSEKEEPING
+  return `# Reaper and sweeper
+
+Printed from \`src/sandbox/limits.ts\`, \`src/sandbox/findings.ts\` and \`src/jobs/housekeeping.ts\`; a test fails when this page is
+stale.
+
+Both are scheduled jobs (BullMQ's job schedulers), on any number of workers. The reaper ends what has lived, slept or idled for as
+long as it may. The sweeper compares what is written down with what the providers have, from both sides. Each tick is bounded, in
+time (${duration(HOUSEKEEPING.tickMs)}) and in what it may end (\`SANDMAN_DESTROY_MAX\`); the next one goes on where it stopped.
+
+## Limits
+
+Every sandbox may have limits of its own (\`ttl: { idle, hard, retention, ifUnsupported }\` of \`spawn\` and \`adopt\`); for what it says
+nothing about, those of its fleet hold (\`SANDMAN_TTL\`, the same for all workers), from the moment they are changed. The reaper looks
+every ${duration(reapEveryMs)}.
+
+${table(
+  ['limit', 'reached means', 'then', 'counted from'],
+  Object.entries(LIMITS).map(([name, { means, does, countsFrom }]) => [`\`${name}\``, means, does, countsFrom]),
+)}
+
+- **Activity** is waking, an execution, and \`fleet.touch(id)\`, which an app may call as often as it likes: it is written down once a
+  second at most. It begins the idle limit anew, and no other. Nothing that runs inside of a sandbox can extend anything.
+- A sandbox in which an execution is queued or runs does not idle. The hard limit ends it all the same.
+- Where a backend cannot pause, the idle limit does nothing, unless \`ifUnsupported: "kill"\` says that it ends the sandbox.
+- Who uses a sandbox at the very moment in which it is due is first: what was touched, or woken, is not paused or destroyed.
+- What could not be done is asked for again after ${duration(reapAgainMs)}.
+- **Executions** past a deadline are ended by whoever follows them. Those that nobody has ended ${duration(deadlineMs)} after their hard deadline,
+  because no worker takes the queue \`streams\` or has their backend, are ended by the reaper, which stops the agent first.
+- **Pruning**: events (but never the last state change of a sandbox), the output of executions that have ended, and idempotency
+  keys are forgotten after a while (\`SANDMAN_KEEP\`).
+
+## What the sweeper finds
+
+It looks every ${sweepEveryMs / 1_000} seconds, and begins a new round, through all that a provider lists and all sandboxes that rest, every ${duration(roundMs)}.
+Only what carries the label of this fleet is in those lists, and nothing else is ever touched.
+
+${table(
+  ['found', 'means', 'then'],
+  Object.entries(FINDINGS).map(([kind, { means, does }]) => [`\`${kind}\``, means, does]),
+)}
+
+**Nothing is ended because of a list.** What a list lacks is looked at by its own name, and only suspected. ${capital(duration(looksApartMs))} later at
+the earliest (${duration(graceMs)} for what nobody owns, because whoever made it may be about to say so) it is looked at again, by its name. Only what was twice not as it
+should be is acted on; and a sandbox is ended by an operation like any other, which looks once more before it does anything. What was
+seen, where and when is kept with the finding, with the operation, and in the events: \`sandman why <id>\` tells it.
+
+**A provider that cannot be believed** stops the sweep of that place, and only of that:
+
+- *failing*: a list did not come to its end, or ${failuresMax} single looks in a row brought no answer. Nothing is concluded until a whole list was read again.
+- *stopped*: of the instances that were shown before, whose sandboxes should still be there and whose time was not up, a third or
+  more (and ${SUDDEN_MIN} at the least) are suddenly not shown; or as many carry this fleet's label and belong to sandboxes that this database has
+  never heard of, as when two deployments have the same fleet name. It goes on by itself when what is missing is shown again. If it
+  is true, somebody has to say so: \`sandman sweep --believe\`.
+
+\`sandman doctor\`, \`sandman sweep\` and the log say so.
+
+**Checkpoints.** Young ones are looked at again when they are ${VERIFY_AGAIN_MS.map((ms) => duration(ms)).join(' and ')} old, because an upload may fail after it was seen. Those that nothing rests on are
+deleted, but never a snapshot that somebody asked for as long as its sandbox lives. What is left of a sandbox that is gone is kept for
+as long as it would have been kept asleep (its \`retention\`); without a retention ${duration(remainsMs)}, and snapshots that were asked for then
+stay for ever.
+
+**Operations** that nobody takes are rung for again by every worker, within seconds (see [architecture.md](architecture.md)). Those that
+nobody has begun to work on for ${duration(overdueMs)} the sweeper works on itself, without a queue: it looks, and settles what is true.
+
+## Looking without touching
+
+\`\`\`sh
+sandman sweep --dry-run            # what would be done, why, and what was seen; exit code 1 if a provider cannot be believed
+SANDMAN_SWEEPER=report             # the same for good: findings are written down, and nothing is done about them
+\`\`\`
+
+\`fleet.sweep({ dryRun: true })\` is the same for apps. Workers do the looking, because they are where the providers can be seen. What was found for the
+first time is only suspected; ask again after the time that the report names.
+`
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
