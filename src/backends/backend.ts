@@ -82,7 +82,11 @@ export type Place = {
 /** A page. Without `next` it is the last one; a cursor that is too old may fail, and the list is begun again. */
 export type Listing<Listed> = { items: Listed[]; next: string | undefined }
 
-export type ListedInstance = Owner & { ref: string }
+export type ListedInstance = Owner & {
+  ref: string
+  /** The list itself shows that only remains are left. It is looked at by its name before that is believed. */
+  isLost?: true
+}
 export type ListedCheckpoint = { ref: string; sandboxId: string; kind: 'pause' | 'snapshot' }
 
 export type Pausing = Checkpoints & {

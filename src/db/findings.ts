@@ -43,14 +43,17 @@ export async function recordFirstLooks(
   return Number(numAffectedRows ?? 0)
 }
 
-/** Those whose second look is due, the oldest first. */
+type Place = { fleet: string; backend: string; place: string }
+
+/** Those whose second look is due, the oldest first; of those that were found before what is shown was last believed. */
 export async function dueFindings(
   db: Db,
-  { fleet, backend, place, max, clock }: { fleet: string; backend: string; place: string; max: number; clock: Clock },
+  { fleet, backend, place, believedAt, max, clock }: Place & { believedAt: Date; max: number; clock: Clock },
 ): Promise<FindingRow[]> {
   const { rows } = await sql<FindingRow>`
     select * from sandman.findings
     where fleet = ${fleet} and backend = ${backend} and place = ${place} and look_at <= ${dbNow(clock)}
+      and first_seen_at <= ${believedAt}::timestamptz + interval '1 millisecond'
     order by look_at limit ${max}`.execute(db)
   return rows
 }

@@ -205,10 +205,14 @@ export type SweepRow = {
   /** Where the phase goes on: the provider's own word for a page, or the id of a sandbox. */
   cursor: string | null
   began_at: Date | null
+  /** When a round was last read to its end, and believed. */
   ended_at: Date | null
   /** How many the lists of this round have shown so far. */
   instances: number
   checkpoints: number
+  /** Sandboxes that a worker has known, and that should be there; and those of them that are not. */
+  expected: number
+  missing: number
   taken_by: string | null
   taken_until: Date | null
   failing_since: Date | null

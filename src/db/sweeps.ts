@@ -54,17 +54,31 @@ export function beginRound(db: Db, hold: Hold): Promise<SweepRow> {
   return write(
     db,
     hold,
-    sql`round = round + 1, phase = 'instances', cursor = null, began_at = ${dbNow(hold.clock)}, instances = 0, checkpoints = 0`,
+    sql`round = round + 1, phase = 'instances', cursor = null, began_at = ${dbNow(hold.clock)}, instances = 0, checkpoints = 0,
+      expected = 0, missing = 0`,
   )
 }
 
 export function enterPhase(db: Db, hold: Hold, phase: SweepPhase): Promise<SweepRow> {
-  const ended = phase === 'done' ? sql`, ended_at = ${dbNow(hold.clock)}` : sql``
-  return write(db, hold, sql`phase = ${phase}, cursor = null ${ended}`)
+  return write(db, hold, sql`phase = ${phase}, cursor = null`)
 }
 
-export function moveOn(db: Db, hold: Hold, cursor: string): Promise<SweepRow> {
-  return write(db, hold, sql`cursor = ${cursor}`)
+/** All was compared, and may be believed. */
+export function endRound(db: Db, hold: Hold): Promise<SweepRow> {
+  return write(db, hold, sql`phase = 'done', cursor = null, ended_at = ${dbNow(hold.clock)}`)
+}
+
+/** A page of sandboxes was compared, up to this one or to the last. */
+export function recordCompared(
+  db: Db,
+  hold: Hold,
+  { reached, expected, missing }: { reached: string | undefined; expected: number; missing: number },
+): Promise<SweepRow> {
+  return write(
+    db,
+    hold,
+    sql`cursor = ${reached ?? null}, expected = expected + ${expected}::int, missing = missing + ${missing}::int`,
+  )
 }
 
 /** The first failure stands until a whole list was read again. */
@@ -132,9 +146,19 @@ export async function recordPage(
   })
 }
 
-/** What a whole list has shown, beside what was expected of it. */
-export async function takeCensus(db: Db, { fleet, backend, place, clock }: Hold, { round }: SweepRow): Promise<Census> {
-  const { rows } = await sql<Census>`
+export type ListCensus = Census & {
+  listed: number
+  /** Instances whose sandbox this database has never heard of. */
+  strangers: number
+}
+
+/** What a whole list has shown, beside what earlier ones had. */
+export async function takeCensus(
+  db: Db,
+  { fleet, backend, place, clock }: Hold,
+  { round }: SweepRow,
+): Promise<ListCensus> {
+  const { rows } = await sql<ListCensus>`
     select count(*) filter (where round = ${round}) as listed,
       count(sandboxes.id) as known,
       count(sandboxes.id) filter (where round < ${round}) as vanished,
@@ -147,7 +171,7 @@ export async function takeCensus(db: Db, { fleet, backend, place, clock }: Hold,
       and (sandboxes.expires_at is null or sandboxes.expires_at > ${dbNow(clock)})
     where sightings.fleet = ${fleet} and sightings.backend = ${backend} and sightings.place = ${place}
       and sightings.kind = 'instance'`.execute(db)
-  return rows[0] as Census
+  return rows[0] as ListCensus
 }
 
 /** Forgets what is not shown any more and belongs to no sandbox that should be there: that is not missed by anybody. */
@@ -158,11 +182,16 @@ export async function forgetSightings(db: Db, { fleet, backend, place }: Hold, {
         and sandboxes.state in ('running', 'suspended') and sandboxes.fleet = sightings.fleet))`.execute(db)
 }
 
-/** A sandbox that rests, and that the lists of this round do not show as it should be. */
-export type Missing = Pick<SandboxRow, 'id' | 'state'> & {
+/** A sandbox that rests. */
+export type Compared = Pick<SandboxRow, 'id' | 'state'> & {
   ref: string
   checkpointRef: string | null
-  lacks: 'instance' | 'checkpoint'
+  /** What the lists of this round do not show of it. */
+  lacks: 'instance' | 'checkpoint' | null
+  /** It is suspected already, and has its second look when that is due. */
+  isSuspected: boolean
+  /** A worker has known it, and its time was not up: that it is there is not only what somebody has imported. */
+  isExpected: boolean
 }
 
 /**
@@ -171,16 +200,16 @@ export type Missing = Pick<SandboxRow, 'id' | 'state'> & {
  */
 export async function compareRows(
   db: Db,
-  { fleet, backend, place }: Hold,
+  { fleet, backend, place, clock }: Hold,
   { round, cursor, began_at }: SweepRow,
   asked: { state: 'running' | 'suspended'; checkpoints: boolean; max: number },
-): Promise<{ missing: Missing[]; last: string | undefined }> {
+): Promise<{ compared: Compared[]; last: string | undefined }> {
   const seen = (kind: SightingRow['kind'], ref: RawBuilder<unknown>) => sql`exists (
         select from sandman.sightings where sightings.fleet = ${fleet} and sightings.backend = ${backend}
           and sightings.place = ${place} and sightings.kind = ${kind} and sightings.ref = ${ref} and sightings.round = ${round})`
-  const { rows } = await sql<{ visited: number; last: string | null; missing: Missing[] | null }>`
+  const { rows } = await sql<{ visited: number; last: string | null; compared: Compared[] | null }>`
     /* compare_rows */ with page as (
-      select id, state, backend, provider_ref, state_changed_at,
+      select id, state, backend, provider_ref, state_changed_at, fence, expires_at,
         (select checkpoints.provider_ref from sandman.checkpoints where checkpoints.id = sandboxes.checkpoint_id) as checkpoint_ref
       from sandman.sandboxes
       where fleet = ${fleet} and state = ${asked.state} and id > ${cursor ?? ''}
@@ -189,18 +218,20 @@ export async function compareRows(
       select id, state, provider_ref as ref, checkpoint_ref as "checkpointRef",
         case when not ${seen('instance', sql`page.provider_ref`)} then 'instance'
              when ${asked.checkpoints} and checkpoint_ref is not null and not ${seen('checkpoint', sql`page.checkpoint_ref`)}
-             then 'checkpoint' end as lacks
+             then 'checkpoint' end as lacks,
+        exists (select from sandman.findings where findings.fleet = ${fleet} and findings.backend = ${backend}
+          and findings.acted_at is null and (findings.kind, findings.ref) in
+            (('instance_missing', page.provider_ref), ('checkpoint_missing', page.checkpoint_ref))) as "isSuspected",
+        fence > 0 and (expires_at is null or expires_at > ${dbNow(clock)}) as "isExpected"
       from page
       where backend = ${backend} and provider_ref is not null and state_changed_at < ${began_at}::timestamptz
-        -- Whatever is suspected already has its second look when that is due.
-        and not exists (select from sandman.findings where findings.fleet = ${fleet} and findings.backend = ${backend}
-          and findings.acted_at is null and (findings.kind, findings.ref) in
-            (('instance_missing', page.provider_ref), ('checkpoint_missing', page.checkpoint_ref)))
     )
     select (select count(*) from page) as visited, (select max(id) from page) as last,
-      (select jsonb_agg(to_jsonb(compared) order by id) from compared where lacks is not null) as missing`.execute(db)
-  const { visited, last, missing } = rows[0] as (typeof rows)[number]
-  return { missing: missing ?? [], last: visited < asked.max ? undefined : (last as string) }
+      (select jsonb_agg(to_jsonb(compared) order by id) from compared where lacks is not null or "isExpected") as compared`.execute(
+    db,
+  )
+  const { visited, last, compared } = rows[0] as (typeof rows)[number]
+  return { compared: compared ?? [], last: visited < asked.max ? undefined : (last as string) }
 }
 
 export type Unowned = { ref: string; sandboxId: string; why: string }

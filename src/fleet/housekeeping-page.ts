@@ -55,16 +55,17 @@ ${table(
 
 **Nothing is ended because of a list.** What a list lacks is looked at by its own name, and only suspected. ${capital(duration(looksApartMs))} later at
 the earliest (${duration(graceMs)} for what nobody owns, because whoever made it may be about to say so) it is looked at again, by its name. Only what was twice not as it
-should be is acted on; and a sandbox is ended by an operation like any other, which looks once more before it does anything. What was
+should be is acted on, and only if a whole round was believed since the first look; and a sandbox is ended by an operation like any other, which looks once more before it does anything. What was
 seen, where and when is kept with the finding, with the operation, and in the events: \`sandman why <id>\` tells it.
 
 **A provider that cannot be believed** stops the sweep of that place, and only of that:
 
 - *failing*: a list did not come to its end, or ${failuresMax} single looks in a row brought no answer. Nothing is concluded until a whole list was read again.
-- *stopped*: of the instances that were shown before, whose sandboxes should still be there and whose time was not up, a third or
-  more (and ${SUDDEN_MIN} at the least) are suddenly not shown; or as many carry this fleet's label and belong to sandboxes that this database has
-  never heard of, as when two deployments have the same fleet name. It goes on by itself when what is missing is shown again. If it
-  is true, somebody has to say so: \`sandman sweep --believe\`.
+- *stopped*: of the instances that were shown before, or of the sandboxes that a worker has known, a third or more (and ${SUDDEN_MIN} at the
+  least) are suddenly not there, and their time was not up: the provider has lost its memory, or is asked with the wrong key. Or as many carry this fleet's
+  label and belong to sandboxes that this database has never heard of, as when two deployments have the same fleet name. It goes on
+  by itself when what is missing is shown again. If it is true, somebody has to say so: \`sandman sweep --believe\`. Rows that were imported and
+  that no worker has known are not counted: those with nothing behind them are found, however many they are.
 
 \`sandman doctor\`, \`sandman sweep\` and the log say so.
 

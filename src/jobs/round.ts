@@ -3,20 +3,21 @@ import { recordFirstLooks, type Suspicion } from '../db/findings.ts'
 import type { SweepPhase } from '../db/schema.ts'
 import {
   beginRound,
+  type Compared,
   compareRows,
+  endRound,
   enterPhase,
   findUnownedCheckpoints,
   findUnownedInstances,
   forgetSightings,
-  type Missing,
-  moveOn,
+  recordCompared,
   recordFailing,
   recordPage,
   recordStopped,
   takeCensus,
 } from '../db/sweeps.ts'
 import { forEach } from '../each.ts'
-import { whyNotBelieved } from '../sandbox/findings.ts'
+import { suddenLoss, suddenStrangers } from '../sandbox/findings.ts'
 import { lookOnce, ProviderFails, type Tick } from './tick.ts'
 
 /**
@@ -39,7 +40,9 @@ const PHASES: Record<Exclude<SweepPhase, 'done'>, (tick: Tick) => Promise<void>>
 async function listInstances(tick: Tick): Promise<void> {
   const { deps, backend, hold } = tick
   const { items, next } = await list(tick, (cursor, call) => backend.lists.instances(cursor, call))
-  tick.row = await recordPage(deps.db, hold, tick.row, { kind: 'instance', items, next })
+  // Of what is only remains, the rows are looked at as if it were not there.
+  const there = items.filter(({ isLost }) => !isLost)
+  tick.row = await recordPage(deps.db, hold, tick.row, { kind: 'instance', items: there, next })
   const unowned = await findUnownedInstances(deps.db, hold, items)
   await suspect(
     tick,
@@ -57,20 +60,24 @@ async function listInstances(tick: Tick): Promise<void> {
 async function judge(tick: Tick): Promise<void> {
   const { deps, hold } = tick
   const { backend, place } = hold
-  const before = tick.row
-  if (before.failing_since !== null) {
+  if (tick.row.failing_since !== null) {
     tick.row = await recordFailing(deps.db, hold, undefined)
     deps.events.emit('sweep.works_again', { backend, place })
   }
-  const because = tick.isBelieved ? undefined : whyNotBelieved(await takeCensus(deps.db, hold, tick.row))
-  if (because !== undefined || before.stopped_at !== null) tick.row = await recordStopped(deps.db, hold, because)
-  if (because !== undefined) {
-    if (before.stopped_at === null) deps.events.emit('sweep.stopped', { backend, place, because })
-    tick.row = await enterPhase(deps.db, hold, 'done')
-    return
-  }
-  if (before.stopped_at !== null) deps.events.emit('sweep.goes_on', { backend, place })
+  const census = await takeCensus(deps.db, hold, tick.row)
+  if (await stops(tick, suddenLoss(census) ?? suddenStrangers(census))) return
   tick.row = await enterPhase(deps.db, hold, tick.backend.lists.checkpoints === 'none' ? 'running' : 'checkpoints')
+}
+
+/** Stops the sweep of this place, unless somebody has said that it is true. */
+async function stops(tick: Tick, because: string | undefined): Promise<boolean> {
+  const { deps, hold, row } = tick
+  if (because === undefined || tick.isBelieved) return false
+  tick.row = await recordStopped(deps.db, hold, because)
+  tick.row = await enterPhase(deps.db, hold, 'done')
+  const { backend, place } = hold
+  if (row.stopped_at === null) deps.events.emit('sweep.stopped', { backend, place, because })
+  return true
 }
 
 async function listCheckpoints(tick: Tick): Promise<void> {
@@ -111,35 +118,48 @@ async function compare(tick: Tick, state: 'running' | 'suspended'): Promise<void
   const { deps, backend, hold, place } = tick
   const { compareBatch: max, looksApartMs } = deps.housekeeping
   const asked = { state, checkpoints: backend.lists.checkpoints !== 'none', max }
-  const { missing, last } = await compareRows(deps.db, hold, tick.row, asked)
+  const { compared, last } = await compareRows(deps.db, hold, tick.row, asked)
   // What another machine has is in its lists, and not in these.
-  const here = missing.filter(({ ref, checkpointRef, lacks }) =>
-    place.holds(lacks === 'instance' ? ref : (checkpointRef as string)),
+  const here = compared.filter(({ ref, checkpointRef, lacks }) =>
+    place.holds(lacks === 'checkpoint' ? (checkpointRef as string) : ref),
   )
-  const now = here.slice(0, Math.min(here.length, tick.looksLeft))
+  const candidates = here.filter(({ lacks, isSuspected }) => lacks !== null && !isSuspected)
+  const looked = candidates.slice(0, Math.min(candidates.length, tick.looksLeft))
   const seen: Suspicion[] = []
-  await forEach(now, async (row) => {
+  await forEach(looked, async (row) => {
     const suspicion = row.lacks === 'instance' ? await lookFor(tick, row) : await lookForCheckpoint(tick, row)
     if (suspicion) seen.push(suspicion)
   })
   await suspect(tick, looksApartMs, seen)
   // The next tick, or the next page, begins behind the last that was looked at.
-  const reached = now.length < here.length ? now.at(-1)?.id : last
-  if (reached !== undefined) tick.row = await moveOn(deps.db, hold, reached)
-  else if (state === 'running') tick.row = await enterPhase(deps.db, hold, 'suspended')
+  const reached = looked.length < candidates.length ? looked.at(-1)?.id : last
+  const expected = here.filter(({ id, isExpected }) => isExpected && (reached === undefined || id <= reached))
+  const suspected = new Set(seen.map(({ sandboxId }) => sandboxId))
+  const missing = expected.filter(({ id, lacks, isSuspected }) => suspected.has(id) || (lacks !== null && isSuspected))
+  const counts = { expected: expected.length, missing: missing.length }
+  tick.row = await recordCompared(deps.db, hold, { reached, ...counts })
+  if (reached !== undefined) return
+  if (state === 'running') tick.row = await enterPhase(deps.db, hold, 'suspended')
   else await end(tick)
 }
 
+/** All was compared. What is missing of what a worker has known says whether its provider is to be believed. */
 async function end(tick: Tick): Promise<void> {
   const { deps, hold } = tick
-  await forgetSightings(deps.db, hold, tick.row)
-  tick.row = await enterPhase(deps.db, hold, 'done')
+  const { expected: known, missing: vanished, stopped_at } = tick.row
+  if (await stops(tick, suddenLoss({ known, vanished }))) return
   const { backend, place, round, instances, checkpoints } = tick.row
+  if (stopped_at !== null) {
+    await recordStopped(deps.db, hold, undefined)
+    deps.events.emit('sweep.goes_on', { backend, place })
+  }
+  await forgetSightings(deps.db, hold, tick.row)
+  tick.row = await endRound(deps.db, hold)
   deps.events.emit('sweep.round_ended', { backend, place, round, instances, checkpoints })
 }
 
 /** By its ref, because a list may lag, and leaves out what is on its way. */
-async function lookFor(tick: Tick, { id, ref, state }: Missing): Promise<Suspicion | undefined> {
+async function lookFor(tick: Tick, { id, ref, state }: Compared): Promise<Suspicion | undefined> {
   const seen = await lookOnce(tick, ref, () => tick.providerFor(id).ask('look', (call) => tick.backend.look(ref, call)))
   if (seen?.is !== 'absent' && seen?.is !== 'lost') return undefined
   const saw = seen.is === 'absent' ? 'there is no such instance' : `it is lost: ${seen.why}`
@@ -150,7 +170,7 @@ async function lookFor(tick: Tick, { id, ref, state }: Missing): Promise<Suspici
   }
 }
 
-async function lookForCheckpoint(tick: Tick, { id, checkpointRef }: Missing): Promise<Suspicion | undefined> {
+async function lookForCheckpoint(tick: Tick, { id, checkpointRef }: Compared): Promise<Suspicion | undefined> {
   const ref = checkpointRef as string
   const { pausing } = tick.backend
   if (pausing === 'none') return undefined

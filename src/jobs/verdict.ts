@@ -24,15 +24,17 @@ type Verdict =
 
 /**
  * Second looks, when they are due: at the thing itself, by its name, some time after the first. What is still not as it should be is
- * seen to; what is as it should be is dismissed. Nothing is looked at while the provider fails or is not believed.
+ * seen to; what is as it should be is dismissed. Nothing is looked at while the provider fails or is not believed, nor before a whole
+ * round was believed since the first look.
  */
 export async function lookAgain(tick: Tick): Promise<void> {
   const { deps, hold } = tick
   const { fleet, backend, place, clock } = hold
-  if (tick.row.failing_since !== null || tick.row.stopped_at !== null) return
+  const { failing_since, stopped_at, ended_at: believedAt } = tick.row
+  if (failing_since !== null || stopped_at !== null || believedAt === null) return
   while (tick.looksLeft > 0 && !tick.isOver()) {
     const max = Math.min(BATCH, tick.looksLeft)
-    const due = await dueFindings(deps.db, { fleet, backend, place, max, clock })
+    const due = await dueFindings(deps.db, { fleet, backend, place, believedAt, max, clock })
     await forEach(due, async (finding) => {
       if (!tick.isOver() && !isCapped(tick)) await decide(tick, finding)
     })

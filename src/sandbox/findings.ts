@@ -28,22 +28,21 @@ export const SUDDEN_MIN = 2
 /** A third of them. A provider that has lost that much has more likely lost its memory, or ours of it. */
 const SUDDEN_SHARE = 1 / 3
 
-/** What a whole list has shown, beside what was expected of it. */
-export type Census = {
-  listed: number
-  /** Instances that an earlier list had shown, whose sandboxes are still said to be there, and whose time was not up. */
-  known: number
-  /** Those of them that this list does not show. */
-  vanished: number
-  /** Instances whose sandbox this database has never heard of. */
-  strangers: number
+/** What was seen of what should be there: of instances that were shown before, or of sandboxes that a worker has known. */
+export type Census = { known: number; vanished: number }
+
+/** Why what is shown must not be believed, in a sentence; undefined when it may be. */
+export function suddenLoss({ known, vanished }: Census): string | undefined {
+  if (!isSudden(vanished, known)) return undefined
+  return `Of ${known} instances that should be there, its provider has nothing of ${vanished}.`
 }
 
-/** Why a list must not be believed, in a sentence; undefined when it may be. */
-export function whyNotBelieved({ listed, known, vanished, strangers }: Census): string | undefined {
-  if (vanished >= SUDDEN_MIN && vanished >= known * SUDDEN_SHARE)
-    return `Its provider showed ${known} instances of sandboxes that should still be there, and now does not show ${vanished} of them.`
-  if (strangers >= SUDDEN_MIN && strangers >= listed * SUDDEN_SHARE)
-    return `Of the ${listed} instances with this fleet's label, ${strangers} belong to sandboxes that this database has never heard of: another deployment may have the same fleet name, or the database may be an old copy.`
-  return undefined
+/** The same from the other side: instances with this fleet's label, whose sandboxes this database has never heard of. */
+export function suddenStrangers({ listed, strangers }: { listed: number; strangers: number }): string | undefined {
+  if (!isSudden(strangers, listed)) return undefined
+  return `Of the ${listed} instances with this fleet's label, ${strangers} belong to sandboxes that this database has never heard of: another deployment may have the same fleet name, or the database may be an old copy.`
+}
+
+function isSudden(some: number, all: number): boolean {
+  return some >= SUDDEN_MIN && some >= all * SUDDEN_SHARE
 }

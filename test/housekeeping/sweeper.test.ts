@@ -109,6 +109,8 @@ describeWorld(
       expect((await fleet.get(arrived.id)).checkpoint?.verifiedAt?.getTime()).toBeGreaterThan(Date.now() + 100_000)
       keeper.advance(keeper.deps.housekeeping.looksApartMs)
       await keeper.sweep()
+      expect((await fleet.get(failed.id)).state).toBe('suspended') // no whole round was believed since
+      await keeper.sweep('test', { asked: true })
       expect(await settled(world(), failed)).toMatchObject({ state: 'gone', goneReason: 'checkpoint_missing' })
       expect((await fleet.get(running.id)).state).toBe('running')
       const rows = await world().db.selectFrom('checkpoints').selectAll().where('sandbox_id', '=', running.id).execute()

@@ -88,7 +88,7 @@ describeIncident(
       await keeper.sweepTwice()
       expect(await keeper.state()).toMatchObject({
         stopped_at: expect.any(Date),
-        stopped_because: expect.stringContaining('now does not show'),
+        stopped_because: expect.stringContaining('should be there'),
       })
       expect(keeper.events.count('sweep.stopped')).toBe(1)
       expect(keeper.events.count('sweep.acted')).toBe(0)
@@ -97,6 +97,22 @@ describeIncident(
       await keeper.sweep('test', { asked: true })
       expect(await keeper.state()).toMatchObject({ stopped_at: null })
       expect(keeper.events.count('sweep.goes_on')).toBe(1)
+    })
+
+    test('a provider that has never been swept, and says of everything that it is not there, is asked with the wrong key', async () => {
+      const sandboxes = await Promise.all([...Array.from({ length: 3 }, () => world().running()), world().suspended()])
+      const all = [...world().provider.instances.values()]
+      world().provider.instances.clear()
+      const keeper = housekeeper(world())
+      await keeper.sweepTwice()
+      await keeper.sweepTwice()
+      expect(await keeper.state()).toMatchObject({ stopped_at: expect.any(Date), ended_at: null })
+      expect(keeper.events.count('sweep.acted')).toBe(0)
+      for (const { id, state } of sandboxes) expect((await world().fleet.get(id)).state).toBe(state)
+      for (const instance of all) world().provider.instances.set(instance.ref, instance)
+      await keeper.sweepTwice()
+      expect(await keeper.state()).toMatchObject({ stopped_at: null })
+      expect(await keeper.findings()).toEqual([])
     })
 
     test('what is shown is believed when somebody who knows says so', async () => {

@@ -407,6 +407,7 @@ export class FakeProvider {
       fleet: item.fleet,
       sandboxId: item.sandboxId,
       ...('life' in item && { life: item.life }),
+      ...('state' in item && item.state === 'lost' && { isLost: true }),
       ...('kind' in item && { kind: item.kind }),
     }))
     return { items, next: own.length > this.pageSize ? items.at(-1)?.ref : null }

@@ -3,6 +3,7 @@ import type { Call, ListedCheckpoint, ListedInstance, Listing, Place } from '../
 import { readManifest } from './checkpoints.ts'
 import { type Home, isElsewhere } from './home.ts'
 import { findInstance } from './instance.ts'
+import { lookAt } from './look.ts'
 
 const INSTANCES_A_PAGE = 500
 /** Fewer, because a manifest names every file of a workspace and may have megabytes. */
@@ -26,10 +27,12 @@ export async function listInstances(
   max = INSTANCES_A_PAGE,
 ): Promise<Listing<ListedInstance>> {
   return list({ folder: home.instances, cursor, max, call }, async (ref) => {
-    const { fleet, mark, sandboxId, life } = (await findInstance(home, ref))?.labels ?? {}
+    const instance = await findInstance(home, ref)
+    const { fleet, mark, sandboxId, life } = instance?.labels ?? {}
     // By the mark of a copy that somebody made by hand, the processes of its original would be ended.
-    if (fleet !== home.fleet || !mark?.startsWith(`${ref}.`) || !sandboxId || !life) return undefined
-    return { ref, sandboxId, life }
+    if (!instance || fleet !== home.fleet || !mark?.startsWith(`${ref}.`) || !sandboxId || !life) return undefined
+    const seen = await lookAt(instance).catch(leaveOut)
+    return { ref, sandboxId, life, ...(seen?.is === 'lost' && { isLost: true as const }) }
   })
 }
 

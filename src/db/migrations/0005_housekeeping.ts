@@ -79,6 +79,8 @@ const SWEEPS = `
     ended_at        timestamptz,
     instances       integer not null default 0,
     checkpoints     integer not null default 0,
+    expected        integer not null default 0,
+    missing         integer not null default 0,
     taken_by        text,
     taken_until     timestamptz,
     failing_since   timestamptz,

@@ -58,7 +58,8 @@ test('instances are listed with their owners, whatever they are doing, until the
   const states = await Promise.all([...'abcde'].map(async (letter) => (await backend.look(refOf(letter), CALL)).is))
   expect(states).toEqual(['running', 'suspended', 'lost', 'changing', 'running'])
 
-  expect(await instancesOf(backend)).toEqual([...[...'abcd'].map(listed), { ref: refOf('e'), ...adopter }])
+  const [a, b, c, d] = [...'abcd'].map(listed)
+  expect(await instancesOf(backend)).toEqual([a, b, { ...c, isLost: true }, d, { ref: refOf('e'), ...adopter }])
   await backend.end(await bench.running(REF), CALL)
   await backend.end({ ref: refOf('c'), incarnation: null }, CALL)
   expect((await instancesOf(backend)).map(({ ref }) => ref)).toEqual([...'bde'].map(refOf))
