@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Queue } from 'bullmq'
 import { withDeadline } from '../../deadline.ts'
 import { QUEUES } from '../catalog.ts'
@@ -51,7 +52,8 @@ export class Producer {
       const queue = await this.#open(definition.name)
       const known = await queue.getJobScheduler(id)
       const isAlive = known?.every === every && (known.next ?? 0) > Date.now() - SCHEDULE_LATE * every
-      if (isAlive && JSON.stringify(known.template?.data) === JSON.stringify(data)) return 'there'
+      // One without data is given back without any, and on Postgres its keys in another order.
+      if (isAlive && isDeepStrictEqual(known.template?.data ?? {}, data)) return 'there'
       const opts = { attempts: definition.attemptsMax, backoff: backoffOptions(definition.backoff) }
       await queue.upsertJobScheduler(id, { every }, { name: definition.name, data, opts })
       return 'made'
