@@ -21,24 +21,7 @@ describeStores('adopting', (kind) => {
   })
 
   /** One that somebody has made by hand, whom Sandman has never heard of. */
-  function stray(more: Partial<FakeInstance> = {}): FakeInstance {
-    const instance: FakeInstance = {
-      ref: `vm-${randomUUID().slice(0, 8)}`,
-      fleet: 'nobody',
-      sandboxId: 'by-hand',
-      life: 'by-hand',
-      state: 'running',
-      incarnation: 7,
-      wokenBy: [],
-      checkpointRef: undefined,
-      endsAtMs: Date.now() + 3_600_000,
-      commands: [],
-      agents: new Map(),
-      ...more,
-    }
-    world.provider.instances.set(instance.ref, instance)
-    return instance
-  }
+  const stray = (more: Partial<FakeInstance> = {}): FakeInstance => world.provider.putInstance(more)
 
   function keptCheckpoint(condition: 'ready' | 'corrupt' = 'ready'): string {
     const ref = `ckpt-${randomUUID().slice(0, 8)}`

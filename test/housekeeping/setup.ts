@@ -29,20 +29,6 @@ export async function forget({ db, provider }: World): Promise<void> {
 
 /** An instance with this fleet's label, of a sandbox that the test names. */
 export function stray({ provider, place }: World, sandboxId: string, more: Partial<FakeInstance> = {}): FakeInstance {
-  const instance: FakeInstance = {
-    ref: `stray-${randomUUID().slice(0, 8)}`,
-    fleet: `${place.fleet}/test`,
-    sandboxId,
-    life: 'unknown',
-    state: 'running',
-    incarnation: 1,
-    wokenBy: [],
-    checkpointRef: undefined,
-    endsAtMs: Date.now() + 3_600_000,
-    commands: [],
-    agents: new Map(),
-    ...more,
-  }
-  provider.instances.set(instance.ref, instance)
-  return instance
+  const ref = `stray-${randomUUID().slice(0, 8)}`
+  return provider.putInstance({ ref, fleet: `${place.fleet}/test`, sandboxId, ...more })
 }

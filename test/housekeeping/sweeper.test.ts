@@ -243,7 +243,7 @@ describeWorld(
       const { provider } = world()
       const lost = await world().running()
       lose(world(), lost)
-      const orphan = stray(world(), lost.id)
+      const orphan = stray(world(), `sbx_${'0'.repeat(26)}`)
       await others(world())
       const keeper = housekeeper(world(), { mayAct: false })
       for (let looks = 0; looks < 4; looks++) await keeper.sweepTwice()

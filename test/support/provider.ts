@@ -291,6 +291,26 @@ export class FakeProvider {
     return this.performed.filter((call) => call.method === method && (ref === undefined || call.ref === ref)).length
   }
 
+  /** One that somebody has made by hand. */
+  putInstance(more: Partial<FakeInstance> = {}): FakeInstance {
+    const instance: FakeInstance = {
+      ref: `vm-${randomUUID().slice(0, 8)}`,
+      fleet: 'nobody',
+      sandboxId: 'by-hand',
+      life: 'by-hand',
+      state: 'running',
+      incarnation: 7,
+      wokenBy: [],
+      checkpointRef: undefined,
+      endsAtMs: Date.now() + 3_600_000,
+      commands: [],
+      agents: new Map(),
+      ...more,
+    }
+    this.instances.set(instance.ref, instance)
+    return instance
+  }
+
   instancesOf(sandboxId: string): FakeInstance[] {
     return [...this.instances.values()].filter((instance) => instance.sandboxId === sandboxId)
   }
