@@ -43,6 +43,7 @@ export const EVENTS = {
   'execution.roll_call_failed': { level: 'warn', says: 'could not ask what is wished of executions; asking again' },
   'reaper.asked': { level: 'info', says: 'a sandbox has reached a limit; what that means was asked for' },
   'reaper.ticked': { level: 'info', says: 'the reaper has seen to what was due' },
+  'reaper.prune_failed': { level: 'warn', says: 'could not forget what is old; trying again' },
   'schedule.made': { level: 'debug', says: 'the queue has its schedule' },
   'schedule.failed': { level: 'warn', says: 'could not see to the schedules of the queue; trying again' },
   'sweep.failing': {

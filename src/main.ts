@@ -17,7 +17,7 @@ const HELP = `sandman <command>
   migrate                bring the database up to date
   doctor [--json]        check the configuration against the real services
   why <sandbox> [--json] tell how a sandbox got where it is
-  sweep [--dry-run] [--backend name] [--believe] [--json]
+  sweep [--dry-run] [--backend name] [--believe] [--wait 60s] [--json]
                          compare everything with the providers now, and report what is not as it should be;
                          --dry-run does nothing about it, --believe accepts for an hour that much has vanished
 
@@ -37,6 +37,7 @@ type Invocation = {
   dryRun: boolean
   backend: string | undefined
   believe: boolean
+  wait: string | undefined
 }
 
 /** What a command has to be told besides its name. */
@@ -80,21 +81,23 @@ const commands: Record<string, Command> = {
       console.log(json ? JSON.stringify(why, null, 2) : printWhy(why))
       return 0
     }),
-  sweep: ({ config, dryRun, backend, believe, json }) =>
+  sweep: ({ config, dryRun, backend, believe, wait, json }) =>
     withFleet(config, async (fleet) => {
-      const { printReport } = await import('./fleet/sweep.ts')
-      const report = await fleet.sweep({ dryRun, believe, ...(backend !== undefined && { backend }) })
+      const { isWell, printReport } = await import('./fleet/sweep.ts')
+      const some = { ...(backend !== undefined && { backend }), ...(wait !== undefined && { wait }) }
+      const report = await fleet.sweep({ dryRun, believe, ...some })
       console.log(json ? JSON.stringify(report, null, 2) : printReport(report))
-      const isWell = report.sweeps.every(({ failing, stopped }) => !failing && !stopped)
-      return isWell && report.unanswered.length === 0 ? 0 : 1
+      return isWell(report) ? 0 : 1
     }),
 }
 
 /** For a command that asks as an app would. */
 async function withFleet(config: Config, work: (fleet: Fleet) => Promise<number>): Promise<number> {
   const { createFleet } = await import('./fleet/fleet.ts')
-  const { databaseUrl, redisUrl, fleet: name, ttl: limits } = await findDatabase(config)
-  const fleet = createFleet({ databaseUrl, fleet: name, limits, ...(redisUrl !== undefined && { redisUrl }) })
+  const { databaseUrl, redisUrl, fleet: name, ttl } = await findDatabase(config)
+  const { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported } = ttl
+  const limits = { idle, hard, retention, ifUnsupported }
+  const fleet = createFleet({ databaseUrl, fleet: name, ttl: limits, ...(redisUrl !== undefined && { redisUrl }) })
   try {
     return await work(fleet)
   } finally {
@@ -130,6 +133,7 @@ async function main(argv: string[]): Promise<number> {
       'dry-run': { type: 'boolean', default: false },
       backend: { type: 'string' },
       believe: { type: 'boolean', default: false },
+      wait: { type: 'string' },
       supervised: { type: 'boolean', default: false }, // by `sandman dev`; not for people
       help: { type: 'boolean', short: 'h', default: false },
       version: { type: 'boolean', short: 'v', default: false },
@@ -161,8 +165,8 @@ async function main(argv: string[]): Promise<number> {
   logEvents(events, logger)
   captureConsole(logger)
   exitOnCrash(events)
-  const { json, supervised, backend, believe } = values
-  return command({ config, events, args, json, supervised, dryRun: values['dry-run'], backend, believe })
+  const { json, supervised, backend, believe, wait } = values
+  return command({ config, events, args, json, supervised, dryRun: values['dry-run'], backend, believe, wait })
 }
 
 function loadEnvFile(): void {

@@ -65,8 +65,11 @@ export type Backend = {
 }
 
 export type Lists = {
-  /** Where these lists come from. Workers with the same credentials have the same place; two machines have two. */
-  place(call: Call): Promise<Place>
+  /**
+   * Where these lists come from. Workers with the same credentials have the same place; two machines have two. Undefined where
+   * nothing was ever made.
+   */
+  place(call: Call): Promise<Place | undefined>
   /** Everything that carries this fleet's label, whichever state it is in, and nothing that carries another one, or none. */
   instances(cursor: string | undefined, call: Call): Promise<Listing<ListedInstance>>
   /** Those with names of their own; none where instance and checkpoint are one. */
@@ -84,7 +87,7 @@ export type Listing<Listed> = { items: Listed[]; next: string | undefined }
 
 export type ListedInstance = Owner & {
   ref: string
-  /** The list itself shows that only remains are left. It is looked at by its name before that is believed. */
+  /** The list itself shows that only remains are left, or that it cannot be woken. It is looked at by its name before that is believed. */
   isLost?: true
 }
 export type ListedCheckpoint = { ref: string; sandboxId: string; kind: 'pause' | 'snapshot' }
@@ -97,6 +100,8 @@ export type Pausing = Checkpoints & {
    * where every pause leaves a checkpoint with a name of its own, which then has to be discarded.
    */
   readonly consumesCheckpoint: boolean
+  /** False where an instance that sleeps is woken without it: then a checkpoint that is gone is no reason to end its sandbox. */
+  readonly needsCheckpoint: boolean
   /**
    * Puts an instance to sleep. One that sleeps already is a success. Tells the checkpoint if the provider has told it; if not,
    * or if the answer is lost, `look` has to show it.
@@ -153,8 +158,8 @@ export type Target = { ref: string; incarnation: string | null }
 export type Sighting =
   /** The incarnation is the same for as long as it has not been suspended, ended or restarted, and never comes again. */
   | { is: 'running'; incarnation: string; endsAt?: Date }
-  /** Asleep, with what it can be resumed from, as far as the provider shows that. */
-  | { is: 'suspended'; checkpointRef: string | undefined }
+  /** Asleep, with what it can be resumed from, as far as the provider shows that. `broken`: why it cannot be, where that is known. */
+  | { is: 'suspended'; checkpointRef: string | undefined; broken?: string }
   /** On its way somewhere: to be looked at again. It can be ended all the same, by its incarnation if it has one. */
   | { is: 'changing'; why: string; incarnation?: string }
   /** Nothing of it can be used or resumed. There are remains, which may even run, and have to be ended. */

@@ -53,38 +53,38 @@ export async function findDue(db: Db, asked: Asked): Promise<Due[]> {
 /** Which sandboxes a limit is for. Each is the condition of an index of `migrations/0005_housekeeping.ts`. */
 const CONDITIONS = {
   hard: sql`state <> 'gone'`,
-  retention: sql`state = 'suspended'`,
+  retention: sql`state = 'suspended' and open_executions = 0`,
   idle: sql`state = 'running' and open_executions = 0`,
 } as const satisfies Record<LimitName, RawBuilder<unknown>>
 
 const OWN = {
   hard: { dueAt: sql.ref('hard_at'), ms: sql.ref('hard_ttl_ms'), since: sql`created_at` },
-  retention: {
-    dueAt: sql.ref('retention_at'),
-    ms: sql.ref('retention_ms'),
-    since: sql`coalesce(suspended_at, state_changed_at)`,
-  },
+  retention: { dueAt: sql.ref('retention_at'), ms: sql.ref('retention_ms'), since: sql`suspended_at` },
   idle: { dueAt: sql.ref('idle_at'), ms: sql.ref('idle_ttl_ms'), since: sql`last_active_at` },
 } as const
+
+/** Whether the idle limit does anything with it, whatever its fleet says. The indexes of that limit begin with it. */
+const ENDS_IDLE = sql`(can_pause or coalesce(idle_if_unsupported = 'kill', false))`
 
 /** By its own limit, or by its fleet's: each is one range of one index. */
 function candidatesOf({ fleet, limit, limits, max, clock }: Asked): RawBuilder<unknown> {
   const now = dbNow(clock)
   const { dueAt, ms, since } = OWN[limit]
   const base = sql`fleet = ${fleet} and ${CONDITIONS[limit]} and (reap_after is null or reap_after <= ${now})`
-  const own = sql`(
-      select id, ${since} as since, ${ms} as limit_ms, 'sandbox' as "of", idle_if_unsupported as "ifUnsupported"
-      from sandman.sandboxes where ${base} and ${dueAt} is not null and ${dueAt} <= ${now}
-        ${limit === 'idle' ? sql`and (can_pause or idle_if_unsupported = 'kill')` : sql``}
-      order by ${dueAt} limit ${max})`
   const fleetMs = { hard: limits.hardMs, retention: limits.retentionMs, idle: limits.idleMs }[limit]
-  if (fleetMs === undefined) return own
+  const does = sql`coalesce(idle_if_unsupported, ${limits.ifUnsupported ?? null})`
+  const own = (and: RawBuilder<unknown>) => sql`(
+      select id, ${since} as since, ${ms} as limit_ms, 'sandbox' as "of", ${does} as "ifUnsupported"
+      from sandman.sandboxes where ${base} ${and} and ${dueAt} is not null and ${dueAt} <= ${now}
+      order by ${dueAt} limit ${max})`
   const byFleet = (and: RawBuilder<unknown>) => sql`(
-      select id, ${since}, ${fleetMs}::bigint, 'fleet', ${limits.ifUnsupported ?? null}::text
-      from sandman.sandboxes where ${base} and ${ms} is null ${and} and ${since} <= ${now} - ${interval(fleetMs)}
+      select id, ${since}, ${fleetMs ?? null}::bigint, 'fleet', ${does}
+      from sandman.sandboxes where ${base} ${and} and ${ms} is null and ${since} <= ${now} - ${interval(fleetMs ?? 0)}
       order by ${since} limit ${max})`
-  if (limit !== 'idle') return sql`${own} union all ${byFleet(sql``)}`
-  const pausable = byFleet(sql`and can_pause = true`)
-  if (limits.ifUnsupported !== 'kill') return sql`${own} union all ${pausable}`
-  return sql`${own} union all ${pausable} union all ${byFleet(sql`and can_pause = false`)}`
+  const parts = limit !== 'idle' ? [sql``] : [sql`and ${ENDS_IDLE} = true`]
+  if (limit === 'idle' && limits.ifUnsupported === 'kill') parts.push(sql`and ${ENDS_IDLE} = false`)
+  return sql.join(
+    parts.flatMap((part) => [own(part), ...(fleetMs === undefined ? [] : [byFleet(part)])]),
+    sql` union all `,
+  )
 }

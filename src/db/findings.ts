@@ -28,7 +28,9 @@ export async function recordFirstLooks(
 ): Promise<number> {
   if (suspicions.length === 0) return 0
   const now = dbNow(clock)
-  const given = suspicions.map((suspicion) => ({ ...suspicion, saw: storable(suspicion.saw) }))
+  // Each once: a list may show the same twice.
+  const once = new Map(suspicions.map((suspicion) => [`${suspicion.kind} ${suspicion.ref}`, suspicion]))
+  const given = [...once.values()].map((suspicion) => ({ ...suspicion, saw: storable(suspicion.saw) }))
   const { numAffectedRows } = await sql`
     insert into sandman.findings (fleet, backend, kind, ref, place, sandbox_id, checkpoint, looks, first_seen_at, look_at)
     select fleet, backend, kind, ref, place, "sandboxId", checkpoint,
@@ -38,22 +40,23 @@ export async function recordFirstLooks(
       as given (fleet text, backend text, kind text, ref text, place text, "sandboxId" text, checkpoint text, asked text,
         saw text)
     on conflict (fleet, backend, kind, ref) do update set place = excluded.place, sandbox_id = excluded.sandbox_id,
-      looks = excluded.looks, first_seen_at = excluded.first_seen_at, look_at = excluded.look_at, acted_at = null, operation_id = null
-    where findings.acted_at is not null`.execute(db)
+      looks = excluded.looks, first_seen_at = excluded.first_seen_at, look_at = excluded.look_at, acting_at = null, acted_at = null,
+      operation_id = null
+    -- One that was seen from another place, which may be swept no more, begins anew as well.
+    where findings.acted_at is not null or findings.place <> excluded.place`.execute(db)
   return Number(numAffectedRows ?? 0)
 }
 
 type Place = { fleet: string; backend: string; place: string }
 
-/** Those whose second look is due, the oldest first; of those that were found before what is shown was last believed. */
+/** Those whose second look is due, the oldest first. */
 export async function dueFindings(
   db: Db,
-  { fleet, backend, place, believedAt, max, clock }: Place & { believedAt: Date; max: number; clock: Clock },
+  { fleet, backend, place, max, clock }: Place & { max: number; clock: Clock },
 ): Promise<FindingRow[]> {
   const { rows } = await sql<FindingRow>`
     select * from sandman.findings
     where fleet = ${fleet} and backend = ${backend} and place = ${place} and look_at <= ${dbNow(clock)}
-      and first_seen_at <= ${believedAt}::timestamptz + interval '1 millisecond'
     order by look_at limit ${max}`.execute(db)
   return rows
 }
@@ -65,6 +68,13 @@ export async function recordLook(db: Db, key: FindingKey, seen: Omit<Look, 'at'>
       'asked', ${seen.asked}::text, 'saw', ${storable(seen.saw)}::text)
     where ${where(key)} returning looks`.execute(db)
   return rows[0]?.looks ?? []
+}
+
+/** Said before something is done about it: if whoever does it dies, or its answer is lost, it is known who did it. */
+export async function recordActing(db: Db, key: FindingKey, clock: Clock): Promise<void> {
+  await sql`update sandman.findings set acting_at = coalesce(acting_at, ${dbNow(clock)}) where ${where(key)}`.execute(
+    db,
+  )
 }
 
 /** Nobody could say: it is looked at again later, and nothing is added to what was seen. */

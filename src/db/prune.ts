@@ -40,25 +40,34 @@ export async function pruneEvents(db: Db, { fleet, olderThanMs, max, clock }: As
   })
 }
 
-/** Forgets the output of a fleet's executions that ended longer ago than this, at most `max` executions, and says of how many. */
+/** As much of the output as one statement deletes. */
+const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
+
+/**
+ * Forgets the output of a fleet's executions that ended longer ago than this, of `max` executions and about as many bytes as one
+ * may have at most, and says of how many.
+ */
 export async function pruneOutput(db: Db, { fleet, olderThanMs, max, clock }: Asked): Promise<number> {
   return pruning(db, async (transaction) => {
     const { rows } = await sql<{ pruned: number }>`
       with reached as (
         select at, id from sandman.prunings where fleet = ${fleet} and what = 'output' for update
-      ), page as materialized (
-        select executions.id, ended_at from sandman.executions
+      ), old as (
+        select executions.id, ended_at, output_bytes from sandman.executions
         where fleet = ${fleet} and ended_at is not null and ended_at < ${dbNow(clock)} - ${interval(olderThanMs)}
           and (ended_at, executions.id) > (coalesce((select at from reached), '-infinity'), coalesce((select id from reached), ''))
         order by ended_at, executions.id limit ${max}
+      ), page as materialized (
+        select * from (select *, sum(output_bytes) over (order by ended_at, id) - output_bytes as before from old) as added
+        where before < ${OUTPUT_BYTES_MAX}
       ), pruned as (
-        delete from sandman.output using page where output.execution_id = page.id returning output.execution_id
+        delete from sandman.output using page where output.execution_id = page.id
       ), remembered as (
         insert into sandman.prunings (fleet, what, at, id)
         select ${fleet}, 'output', ended_at, id from page order by ended_at desc, id desc limit 1
         on conflict (fleet, what) do update set at = excluded.at, id = excluded.id
       )
-      select count(distinct execution_id) as pruned from pruned`.execute(transaction)
+      select count(*) as pruned from page`.execute(transaction)
     return rows[0]?.pruned ?? 0
   })
 }

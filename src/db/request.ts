@@ -80,8 +80,8 @@ export async function requestIf(db: Db, asked: SandboxRequest): Promise<Requeste
         -- To the millisecond, because whoever asks has read no more of it.
         and case ${onlyIf?.limit ?? null}::text
           when 'idle' then open_executions = 0 and last_active_at < ${onlyIf?.since ?? null}::timestamptz + interval '1 millisecond'
-          when 'retention' then state = 'suspended'
-            and coalesce(suspended_at, state_changed_at) < ${onlyIf?.since ?? null}::timestamptz + interval '1 millisecond'
+          when 'retention' then open_executions = 0 and state = 'suspended'
+            and suspended_at < ${onlyIf?.since ?? null}::timestamptz + interval '1 millisecond'
           else true end
       for update
     ), found as (

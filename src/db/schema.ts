@@ -210,7 +210,9 @@ export type SweepRow = {
   /** How many the lists of this round have shown so far. */
   instances: number
   checkpoints: number
-  /** Sandboxes that a worker has known, and that should be there; and those of them that are not. */
+  /** Instances whose sandbox this database has never heard of. */
+  strangers: number
+  /** Sandboxes that a worker or a list has known, and that should be there; and those of them that are not. */
   expected: number
   missing: number
   taken_by: string | null
@@ -249,6 +251,8 @@ export type FindingRow = {
   first_seen_at: Date
   /** When it is looked at again. Null once something was done about it. */
   look_at: Date | null
+  /** Something is being done about it, or was when a worker died. */
+  acting_at: Date | null
   acted_at: Date | null
   operation_id: string | null
 }

@@ -224,13 +224,11 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
                                 then coalesce(${running?.previewUrl ?? null}, sandboxes.preview_url) end,
         expires_at       = case when ${running !== undefined}
                                 then coalesce(${running?.expiresAt ?? null}::timestamptz, sandboxes.expires_at) end,
-        -- Waking is activity. What merely failed to end it is not, or a sandbox that cannot be paused would never be idle.
-        last_active_at   = case when ${outcome !== null} and sandboxes.state in ('provisioning', 'resuming') then now
+        -- Waking is activity, and so is what ran until now. What merely failed to end it is not, or a sandbox that cannot be paused would never be idle.
+        last_active_at   = case when ${outcome !== null} and sandboxes.state in ('provisioning', 'resuming')
+                                  or exists (select from interrupted) then now
                                 else sandboxes.last_active_at end,
-        -- What failed to wake it, or to end it, has not woken it either.
-        suspended_at     = case when ${rest.state}::text <> 'suspended' then null
-                                when sandboxes.state in ('resuming', 'killing') then coalesce(sandboxes.suspended_at, now)
-                                else now end,
+        reap_after       = case when ${outcome !== null} then null else sandboxes.reap_after end,
         open_executions  = sandboxes.open_executions - (select count(*) from interrupted),
         operation_id     = next.id,
         waiting          = sandboxes.waiting - (select count(*) from answered) - case when next.id is null then 0 else 1 end,

@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import { storable } from '../sandbox/failures.ts'
-import type { Census } from '../sandbox/findings.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
@@ -55,7 +54,7 @@ export function beginRound(db: Db, hold: Hold): Promise<SweepRow> {
     db,
     hold,
     sql`round = round + 1, phase = 'instances', cursor = null, began_at = ${dbNow(hold.clock)}, instances = 0, checkpoints = 0,
-      expected = 0, missing = 0`,
+      strangers = 0, expected = 0, missing = 0`,
   )
 }
 
@@ -107,6 +106,25 @@ export async function listSweeps(db: Db, fleet: string): Promise<SweepRow[]> {
   return db.selectFrom('sweeps').selectAll().where('fleet', '=', fleet).orderBy('backend').orderBy('place').execute()
 }
 
+/** Places that nobody has swept for long are not there any more: a machine that is gone, an account that is not used. */
+export async function forgetPlaces(db: Db, { fleet, backend, place, clock }: Hold): Promise<void> {
+  await sql`delete from sandman.sweeps
+    where fleet = ${fleet} and backend = ${backend} and place <> ${place} and coalesce(ticked_at, taken_until) < ${dbNow(clock)} - ${UNSWEPT}`.execute(
+    db,
+  )
+}
+
+const UNSWEPT = sql`interval '7 days'`
+
+/** All places of a backend fail, because nobody can even say which one it is. */
+export async function recordUnplaced(
+  db: Db,
+  { fleet, backend, failure, clock }: { fleet: string; backend: string; failure: string; clock: Clock },
+): Promise<void> {
+  await sql`update sandman.sweeps set failing_since = coalesce(failing_since, ${dbNow(clock)}), failure = ${storable(failure)}
+    where fleet = ${fleet} and backend = ${backend}`.execute(db)
+}
+
 /** Believes for a while whatever is shown: somebody who knows has said so. */
 export async function believe(
   db: Db,
@@ -122,56 +140,40 @@ type Seen = {
   next: string | undefined
 }
 
-/** A page of a list, together with where the next one begins: wherever it is cut, none is counted twice and none left out. */
+/**
+ * A page of a list, together with where the next one begins: wherever it is cut, none is counted twice and none left out. `isNew`
+ * is false when this round has seen all of it before.
+ */
 export async function recordPage(
   db: Db,
   hold: Hold,
   { round }: SweepRow,
   { kind, items, next }: Seen,
-): Promise<SweepRow> {
+): Promise<{ row: SweepRow; isNew: boolean }> {
   const { fleet, backend, place } = hold
   return db.transaction().execute(async (transaction) => {
-    const { numAffectedRows } = await sql`
-      insert into sandman.sightings (fleet, backend, place, kind, ref, sandbox_id, round)
-      select distinct on (ref) ${fleet}, ${backend}, ${place}, ${kind}, ref, sandbox_id, ${round}::int
-      from unnest(${items.map(({ ref }) => ref)}::text[], ${items.map(({ sandboxId }) => sandboxId)}::text[]) as given (ref, sandbox_id)
-      on conflict (fleet, backend, place, kind, ref) do update set round = excluded.round, sandbox_id = excluded.sandbox_id
-      where sightings.round <> excluded.round`.execute(transaction)
+    const { rows } = await sql<{ seen: number; strangers: number }>`
+      with seen as (
+        insert into sandman.sightings (fleet, backend, place, kind, ref, sandbox_id, round)
+        select distinct on (ref) ${fleet}, ${backend}, ${place}, ${kind}, ref, sandbox_id, ${round}::int
+        from unnest(${items.map(({ ref }) => ref)}::text[], ${items.map(({ sandboxId }) => sandboxId)}::text[]) as given (ref, sandbox_id)
+        on conflict (fleet, backend, place, kind, ref) do update set round = excluded.round, sandbox_id = excluded.sandbox_id
+        where sightings.round <> excluded.round
+        returning sandbox_id
+      )
+      select count(*) as seen, count(*) filter (
+        where not exists (select from sandman.sandboxes where sandboxes.id = seen.sandbox_id)) as strangers
+      from seen`.execute(transaction)
+    const { seen, strangers } = rows[0] as (typeof rows)[number]
     const count = sql.ref(kind === 'instance' ? 'instances' : 'checkpoints')
-    return write(
+    const unheard = kind === 'instance' ? sql`, strangers = strangers + ${strangers}::int` : sql``
+    const row = await write(
       transaction,
       hold,
-      sql`${count} = ${count} + ${Number(numAffectedRows ?? 0)}, cursor = ${next ?? null}`,
+      sql`${count} = ${count} + ${seen}::int, cursor = ${next ?? null} ${unheard}`,
     )
+    return { row, isNew: seen > 0 || items.length === 0 }
   })
-}
-
-export type ListCensus = Census & {
-  listed: number
-  /** Instances whose sandbox this database has never heard of. */
-  strangers: number
-}
-
-/** What a whole list has shown, beside what earlier ones had. */
-export async function takeCensus(
-  db: Db,
-  { fleet, backend, place, clock }: Hold,
-  { round }: SweepRow,
-): Promise<ListCensus> {
-  const { rows } = await sql<ListCensus>`
-    select count(*) filter (where round = ${round}) as listed,
-      count(sandboxes.id) as known,
-      count(sandboxes.id) filter (where round < ${round}) as vanished,
-      count(*) filter (where round = ${round}
-        and not exists (select from sandman.sandboxes as anyone where anyone.id = sightings.sandbox_id)) as strangers
-    from sandman.sightings
-    left join sandman.sandboxes on sandboxes.backend = sightings.backend and sandboxes.provider_ref = sightings.ref
-      and sandboxes.state in ('running', 'suspended') and sandboxes.fleet = sightings.fleet
-      -- Of what its provider was to end by itself, nobody is surprised.
-      and (sandboxes.expires_at is null or sandboxes.expires_at > ${dbNow(clock)})
-    where sightings.fleet = ${fleet} and sightings.backend = ${backend} and sightings.place = ${place}
-      and sightings.kind = 'instance'`.execute(db)
-  return rows[0] as ListCensus
 }
 
 /** Forgets what is not shown any more and belongs to no sandbox that should be there: that is not missed by anybody. */
@@ -190,7 +192,7 @@ export type Compared = Pick<SandboxRow, 'id' | 'state'> & {
   lacks: 'instance' | 'checkpoint' | null
   /** It is suspected already, and has its second look when that is due. */
   isSuspected: boolean
-  /** A worker has known it, and its time was not up: that it is there is not only what somebody has imported. */
+  /** A worker or a list has known it, and its time was not up: that it is there is not only what somebody has imported. */
   isExpected: boolean
 }
 
@@ -220,9 +222,11 @@ export async function compareRows(
              when ${asked.checkpoints} and checkpoint_ref is not null and not ${seen('checkpoint', sql`page.checkpoint_ref`)}
              then 'checkpoint' end as lacks,
         exists (select from sandman.findings where findings.fleet = ${fleet} and findings.backend = ${backend}
-          and findings.acted_at is null and (findings.kind, findings.ref) in
+          and findings.place = ${place} and findings.acted_at is null and (findings.kind, findings.ref) in
             (('instance_missing', page.provider_ref), ('checkpoint_missing', page.checkpoint_ref))) as "isSuspected",
-        fence > 0 and (expires_at is null or expires_at > ${dbNow(clock)}) as "isExpected"
+        (expires_at is null or expires_at > ${dbNow(clock)}) and (fence > 0 or exists (select from sandman.sightings
+          where sightings.fleet = ${fleet} and sightings.backend = ${backend} and sightings.place = ${place}
+            and sightings.kind = 'instance' and sightings.ref = page.provider_ref)) as "isExpected"
       from page
       where backend = ${backend} and provider_ref is not null and state_changed_at < ${began_at}::timestamptz
     )
@@ -232,6 +236,12 @@ export async function compareRows(
   )
   const { visited, last, compared } = rows[0] as (typeof rows)[number]
   return { compared: compared ?? [], last: visited < asked.max ? undefined : (last as string) }
+}
+
+/** Whether this database has, or ever had, a sandbox of this fleet. */
+export async function hasSandboxes(db: Db, { fleet }: Pick<Hold, 'fleet'>): Promise<boolean> {
+  const { rows } = await sql`select from sandman.sandboxes where fleet = ${fleet} limit 1`.execute(db)
+  return rows.length > 0
 }
 
 export type Unowned = { ref: string; sandboxId: string; why: string }
@@ -261,37 +271,35 @@ export async function findUnownedInstances(
 }
 
 /**
- * Of checkpoints that a list has shown, those that nothing rests on and nobody was promised. Those of a sandbox that is gone may be
- * all that is left of it, and are kept for as long as it would have been kept asleep.
+ * Of checkpoints that a list has shown, those that nothing rests on and nobody was promised. By their names and not by whom they are
+ * labelled with: who was taken over has another id than it was made with. Those of a sandbox that is gone may be all that is left of
+ * it, also if they were missing for a while, and are kept for as long as it would have been kept asleep.
  */
 export async function findUnownedCheckpoints(
   db: Db,
-  { fleet, clock }: Pick<Hold, 'fleet' | 'clock'>,
+  { fleet, backend, clock }: Pick<Hold, 'fleet' | 'backend' | 'clock'>,
   items: readonly { ref: string; sandboxId: string }[],
   { retentionMs, remainsMs }: { retentionMs: number | undefined; remainsMs: number },
 ): Promise<Unowned[]> {
   const { rows } = await sql<Unowned>`
     select given.ref, given.sandbox_id as "sandboxId", case
-      when sandboxes.id is null then 'this database has no sandbox ' || given.sandbox_id
-      when kept.id is null then format('sandbox %s has no such checkpoint', sandboxes.id)
-      when kept.status <> 'ready' then format('%s of sandbox %s is %s', kept.id, sandboxes.id, kept.status)
-      when sandboxes.state = 'gone' then format('%s was kept for as long as it may after sandbox %s was gone', kept.id, sandboxes.id)
-      else format('sandbox %s is %s, and does not rest on %s any more', sandboxes.id, sandboxes.state, kept.id) end as why
+      when labelled.id is null then 'this database has no sandbox ' || given.sandbox_id
+      else format('sandbox %s is %s, and nothing rests on it', labelled.id, labelled.state) end as why
     from unnest(${items.map(({ ref }) => ref)}::text[], ${items.map(({ sandboxId }) => sandboxId)}::text[]) as given (ref, sandbox_id)
-    left join sandman.sandboxes on sandboxes.id = given.sandbox_id
-    left join lateral (
-      select * from sandman.checkpoints where checkpoints.provider_ref = given.ref and checkpoints.sandbox_id = given.sandbox_id
-      order by (status = 'ready') desc, id desc limit 1) as kept on true
-    where (sandboxes.id is null or sandboxes.fleet = ${fleet} and sandboxes.operation_id is null)
-      and not exists (select from sandman.sandboxes as resting
-        join sandman.checkpoints as rested_on on rested_on.id = resting.checkpoint_id
-        where rested_on.provider_ref = given.ref and resting.id = given.sandbox_id)
-      and (kept.id is null or kept.status <> 'ready' or not exists (select from sandman.sandboxes as made
-        where made.fleet = ${fleet} and made.state = 'provisioning' and made.spec ->> 'from' = kept.id))
-      and (kept.id is null or kept.status <> 'ready' or case when sandboxes.state = 'gone'
-        then gone_at + make_interval(secs => coalesce(retention_ms, ${retentionMs ?? null}::bigint,
-          case when ${isPromised} then null else ${remainsMs}::bigint end)::float8 / 1000) <= ${dbNow(clock)}
-        else not ${isPromised} end)`.execute(db)
+    left join sandman.sandboxes as labelled on labelled.id = given.sandbox_id
+    where (labelled.id is null or labelled.fleet = ${fleet} and labelled.operation_id is null)
+      -- Who is being taken over may rest on any of them.
+      and not exists (select from sandman.sandboxes as adopter where adopter.fleet = ${fleet} and adopter.state = 'provisioning'
+        and adopter.backend = ${backend} and adopter.spec ? 'adopt')
+      and not exists (
+        select from sandman.checkpoints as kept join sandman.sandboxes as owner on owner.id = kept.sandbox_id
+        where kept.provider_ref = given.ref and kept.status <> 'deleted' and owner.backend = ${backend} and (
+          owner.fleet <> ${fleet} or owner.operation_id is not null or owner.checkpoint_id = kept.id
+          or exists (select from sandman.sandboxes as made where made.spec ->> 'from' = kept.id and made.state <> 'gone')
+          or case owner.state when 'gone'
+            then coalesce(gone_at + make_interval(secs => coalesce(retention_ms, ${retentionMs ?? null}::bigint,
+              case when ${isPromised} then null else ${remainsMs}::bigint end)::float8 / 1000) > ${dbNow(clock)}, true)
+            else ${isPromised} end))`.execute(db)
   return rows
 }
 

@@ -1,9 +1,11 @@
 import path from 'node:path'
+import type { z } from 'zod'
 import type { Backend } from '../backends/backend.ts'
 import { type Config, parseConfig } from '../config.ts'
 import { type Event, Events } from '../events.ts'
-import type { Housekeeping } from '../jobs/housekeeping.ts'
+import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
 import type { Patience } from '../jobs/patience.ts'
+import { HousekeepingRequest, KeepRequest, limitsOf, parseRequest, Ttl } from './requests.ts'
 import { startWorker } from './worker.ts'
 
 export type WorkerOptions = {
@@ -22,33 +24,32 @@ export type WorkerOptions = {
   /** Folder for what backends keep on this machine. Defaults to `.sandman`. */
   dataFolder?: string
   /** Limits for sandboxes that have none of their own. Without them, nothing ends by itself. */
-  ttl?: { idle?: string; hard?: string; retention?: string; ifUnsupported?: 'kill' }
+  ttl?: z.input<typeof Ttl>
   /** Whether something is done about what the sweeper finds, or it is only written down. Defaults to `act`. */
   sweeper?: Config['sweeper']
   /** What one tick of the reaper, or of the sweeper, may end or delete at most. Defaults to 100. */
   destroyMax?: number
   /** How long history, output and idempotency keys are kept. Defaults to 90, 30 and 7 days. */
-  keep?: { events?: string; output?: string; keys?: string }
+  keep?: z.input<typeof KeepRequest>
   /** How long jobs wait for what. */
   patience?: Patience
-  /** How the reaper and the sweeper are bounded. */
-  housekeeping?: Housekeeping
+  /** How the reaper and the sweeper are bounded. What is left out is as usual. */
+  housekeeping?: Partial<Housekeeping>
   onEvent?: (event: Event) => void
 }
 
 /** A worker inside of a process of one's own, for a backend of one's own. `sandman worker` is the same, from the environment. */
 export async function createWorker(options: WorkerOptions): Promise<{ stop(): Promise<void> }> {
-  const { databaseUrl, redisUrl, backends, patience, housekeeping, onEvent } = options
-  const { ifUnsupported, ...ttl } = options.ttl ?? {}
+  const { databaseUrl, redisUrl, backends, patience, onEvent } = options
   const config = parseConfig({
     DATABASE_URL: databaseUrl,
     REDIS_URL: redisUrl,
     SANDMAN_FLEET: options.fleet,
-    SANDMAN_TTL: pairs({ ...ttl, if_unsupported: ifUnsupported }),
-    SANDMAN_KEEP: pairs(options.keep ?? {}),
     SANDMAN_SWEEPER: options.sweeper,
     SANDMAN_DESTROY_MAX: options.destroyMax?.toString(),
   })
+  const { events: eventsMs, output: outputMs, keys: keysMs } = parseRequest(KeepRequest, options.keep ?? {}, 'keep')
+  const bounds = parseRequest(HousekeepingRequest, options.housekeeping ?? {}, 'housekeeping')
   const events = new Events()
   if (onEvent) events.subscribe(onEvent)
   const named = backends.filter((backend) => typeof backend === 'string')
@@ -61,15 +62,14 @@ export async function createWorker(options: WorkerOptions): Promise<{ stop(): Pr
       queues: options.queues ?? config.queues,
       graceMs: options.graceMs ?? config.graceMs,
       dataFolder: path.resolve(options.dataFolder ?? config.dataFolder),
+      ttl: limitsOf(parseRequest(Ttl, options.ttl ?? {}, 'ttl')),
+      keep: {
+        eventsMs: eventsMs ?? config.keep.eventsMs,
+        outputMs: outputMs ?? config.keep.outputMs,
+        keysMs: keysMs ?? config.keep.keysMs,
+      },
     },
     events,
-    { backends: given, ...(patience && { patience }), ...(housekeeping && { housekeeping }) },
+    { backends: given, housekeeping: { ...HOUSEKEEPING, ...bounds } as Housekeeping, ...(patience && { patience }) },
   )
-}
-
-/** As the environment says it, so that there is one place that reads and checks it. */
-function pairs(given: Record<string, string | undefined>): string {
-  return Object.entries(given)
-    .flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]))
-    .join(',')
 }

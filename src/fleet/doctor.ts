@@ -63,9 +63,9 @@ function examineLimits({ ttl: { idleMs, hardMs, retentionMs }, sweeper }: Config
   const told = Object.entries({ idle: idleMs, hard: hardMs, retention: retentionMs })
     .flatMap(([limit, ms]) => (ms === undefined ? [] : [`${limit} ${duration(ms)}`]))
     .join(', ')
-  const limits = told || 'none, so that what has no limits of its own never ends by itself (SANDMAN_TTL)'
+  const limits = told || 'none, so that what has no limits of its own never ends by itself'
   const sweeps = sweeper === 'act' ? '' : '; the sweeper only reports (SANDMAN_SWEEPER)'
-  return { check: 'limits', verdict: 'ok', message: `${limits}${sweeps}` }
+  return { check: 'limits', verdict: 'ok', message: `by SANDMAN_TTL as it is here: ${limits}${sweeps}` }
 }
 
 /** Whether the sweeper believes what the providers show it. */

@@ -17,7 +17,6 @@ import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
-import type { Limits } from '../sandbox/limits.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
 import { leavable, type OutputPiece, streamOutput } from './output.ts'
 import {
@@ -29,6 +28,7 @@ import {
   isOperationId,
   isSandboxId,
   ListRequest,
+  limitsOf,
   OutputRequest,
   PauseRequest,
   parseRequest,
@@ -37,6 +37,7 @@ import {
   SpawnRequest,
   SweepRequest,
   TeardownRequest,
+  Ttl,
   WaitRequest,
 } from './requests.ts'
 import { askToSweep, type SweepReport } from './sweep.ts'
@@ -66,7 +67,7 @@ export type FleetOptions = {
   /** Connections to Postgres at most, besides one that listens once somebody has waited. Defaults to 10. */
   connectionsMax?: number
   /** The fleet's limits as its workers have them (`SANDMAN_TTL`). Only for what a sweep reports: the workers act by their own. */
-  limits?: Limits
+  ttl?: Given<typeof Ttl>
   /** Told of what happens behind the calls, such as a queue that is away. */
   onEvent?: (event: Event) => void
 }
@@ -146,6 +147,7 @@ export function createFleet(options: FleetOptions): Fleet {
     throw new SandmanError('request_invalid', 'databaseUrl: must be a URL such as postgres://user@host:5432/name.')
   if (redisUrl !== undefined && !isRedisUrl(redisUrl))
     throw new SandmanError('request_invalid', 'redisUrl: must be a URL such as redis://host:6379.')
+  const limits = limitsOf(parseRequest(Ttl, options.ttl ?? {}, 'ttl'))
   const backends = new Map(
     [...listedAbilities(), ...(options.backends ?? [])].map((backend) => [backend.name, backend]),
   )
@@ -238,12 +240,7 @@ export function createFleet(options: FleetOptions): Fleet {
         canSnapshot,
         spec: { ...spec, ...(adopt && { adopt }) },
         metadata,
-        ttl: {
-          idleMs: ttl?.idle,
-          hardMs: ttl?.hard,
-          retentionMs: ttl?.retention,
-          ifUnsupported: ttl?.ifUnsupported,
-        },
+        ttl: limitsOf(ttl),
         agentThreadId,
         idempotencyKey,
       })
@@ -317,7 +314,7 @@ export function createFleet(options: FleetOptions): Fleet {
         const { backend: name } = asked
         if (name !== undefined && !backends.has(name) && !(await listBackends(db, fleet)).includes(name))
           throw unknownBackend(name, [...backends.keys()])
-        return askToSweep({ ...deps(), limits: options.limits ?? {} }, asked)
+        return askToSweep({ ...deps(), limits }, asked)
       })
     },
     async execute(sandboxId, request = {}) {

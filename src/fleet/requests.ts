@@ -2,7 +2,9 @@ import { z } from 'zod'
 import { command, isStorable, Spec, text } from '../backends/spec.ts'
 import { parseDurationMs } from '../config.ts'
 import { SandmanError } from '../errors.ts'
+import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
 import { EXECUTION_STATUSES } from '../sandbox/executions.ts'
+import type { Limits } from '../sandbox/limits.ts'
 import { STATES } from '../sandbox/states.ts'
 
 /** What apps may ask for: types for those who have a compiler, and the same as checks for those who do not. */
@@ -28,7 +30,8 @@ function duration(minMs: number, maxMs: number) {
   })
 }
 
-const ttl = z.strictObject({
+/** Limits of a sandbox, or of a fleet. */
+export const Ttl = z.strictObject({
   /** After this long without activity it is paused. */
   idle: duration(1_000, YEARS_MS_MAX).optional(),
   /** After this long it is destroyed, whatever it does. */
@@ -38,6 +41,28 @@ const ttl = z.strictObject({
   /** What `idle` does where the backend cannot pause: it ends the sandbox. Without it, nothing. */
   ifUnsupported: z.literal('kill').optional(),
 })
+
+/** The same in the words of the database. */
+export function limitsOf({ idle, hard, retention, ifUnsupported }: z.output<typeof Ttl> = {}): Limits {
+  return { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported }
+}
+
+/** How long what is not needed any more is kept. */
+export const KeepRequest = z.strictObject({
+  events: duration(1_000, YEARS_MS_MAX).optional(),
+  output: duration(1_000, YEARS_MS_MAX).optional(),
+  keys: duration(1_000, YEARS_MS_MAX).optional(),
+})
+
+/** Bounds of the reaper and the sweeper: those that are left out are the usual ones. */
+export const HousekeepingRequest = z
+  .strictObject(
+    Object.fromEntries(Object.keys(HOUSEKEEPING).map((name) => [name, z.int().min(0)])) as Record<
+      keyof Housekeeping,
+      z.ZodInt
+    >,
+  )
+  .partial()
 
 type Json = z.core.util.JSONType
 
@@ -79,7 +104,7 @@ const asking = {
 
 const making = {
   backend: text(64),
-  ttl: ttl.optional(),
+  ttl: Ttl.optional(),
   metadata: metadata.optional(),
   agentThreadId: text(512).optional(),
   ...asking,
@@ -147,17 +172,23 @@ export const OutputRequest = z.strictObject({
   signal: z.instanceof(AbortSignal).optional(),
 })
 
-export const SweepRequest = z.strictObject({
-  /** Looks, and says what it would do. Without it, what was seen twice is seen to. */
-  dryRun: z.boolean().default(false),
-  /** Only this one. */
-  backend: text(64).optional(),
-  /** Believes for an hour what is shown, however much has vanished: for somebody who has looked, and knows that it is true. */
-  believe: z.boolean().default(false),
-  /** How long to wait for the workers. What they find later is in the next report. */
-  wait: duration(0, WAIT_MS_MAX).default(60_000),
-  signal: z.instanceof(AbortSignal).optional(),
-})
+export const SweepRequest = z
+  .strictObject({
+    /** Looks, and says what it would do. Without it, what was seen twice is seen to. */
+    dryRun: z.boolean().default(false),
+    /** Only this one. */
+    backend: text(64).optional(),
+    /** Believes for an hour what is shown, however much has vanished: for somebody who has looked, and knows that it is true. */
+    believe: z.boolean().default(false),
+    /** How long to wait for the workers. What they find later is in the next report. */
+    wait: duration(0, WAIT_MS_MAX).default(60_000),
+    signal: z.instanceof(AbortSignal).optional(),
+  })
+  // A sweep by itself would act on what is believed.
+  .refine(({ dryRun, believe }) => !(dryRun && believe), {
+    path: ['believe'],
+    message: 'is not for a dry run: what is believed is acted on',
+  })
 
 export const WaitRequest = z.strictObject({ wait: asking.wait, signal: asking.signal })
 
@@ -199,11 +230,11 @@ export const EventsRequest = z.strictObject({
 })
 
 /** The request as it is meant, or an error that names every field that is wrong. */
-export function parseRequest<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
+export function parseRequest<Schema extends z.ZodType>(schema: Schema, given: unknown, within = ''): z.output<Schema> {
   const parsed = schema.safeParse(given)
   if (parsed.success) return parsed.data
   const problems = parsed.error.issues.map((issue) => ({
-    field: issue.path.join('.') || '(request)',
+    field: [...(within ? [within] : []), ...issue.path].join('.') || '(request)',
     // Of a key, the issue itself says no more than that it is invalid.
     message: issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message,
   }))

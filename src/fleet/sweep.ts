@@ -7,6 +7,7 @@ import type { Db } from '../db/pool.ts'
 import { listBackends } from '../db/sandboxes.ts'
 import type { FindingRow, SweepRow } from '../db/schema.ts'
 import { believe, listSweeps } from '../db/sweeps.ts'
+import { HOUSEKEEPING } from '../jobs/housekeeping.ts'
 import type { Producer } from '../queues/bullmq/producer.ts'
 import { sweeperQueue } from '../queues/sweeper.ts'
 import { FINDINGS, type FindingKind, type Look } from '../sandbox/findings.ts'
@@ -22,8 +23,14 @@ export type Sweep = {
   /** What the latest lists have shown. */
   instances: number
   checkpoints: number
-  /** When everything was last compared once. */
+  /** When everything was last compared once, and believed. */
   endedAt: Date | null
+  /** When a worker was last there. */
+  sweptAt: Date | null
+  /** No worker has been there for so long that nobody can say how it stands: a machine that is gone, or a folder, or a key. */
+  isUnswept: boolean
+  /** Somebody has said that until then it may be believed, however much has vanished. */
+  believedUntil: Date | null
   /** The provider does not answer: nothing is concluded, and nothing ended, until it does. */
   failing: { since: Date; message: string } | null
   /** What the provider shows is not believed: nothing is ended until it shows again what it should, or somebody says so. */
@@ -120,18 +127,30 @@ async function report({ db, fleet, clock, limits }: Deps, since: Date): Promise<
     overdue.push(...(await findDue(db, { fleet, limit, limits, max: ITEMS_MAX, clock })).map(viewDue))
   return {
     at,
-    sweeps: (await listSweeps(db, fleet)).map(viewSweep),
+    sweeps: (await listSweeps(db, fleet)).map((row) => viewSweep(row, at)),
     findings: findings.map(viewFinding),
     overdue: overdue.slice(0, ITEMS_MAX),
     isCut: findings.length >= ITEMS_MAX || overdue.length >= ITEMS_MAX,
   }
 }
 
-function viewSweep(row: SweepRow): Sweep {
-  const { backend, place, round, instances, checkpoints, ended_at: endedAt } = row
+/** After so many rounds without one, a place is swept by nobody. */
+const UNSWEPT_ROUNDS = 3
+
+function viewSweep(row: SweepRow, at: Date): Sweep {
+  const { backend, place, round, instances, checkpoints, ended_at: endedAt, ticked_at: sweptAt } = row
   const failing = row.failing_since && { since: row.failing_since, message: row.failure as string }
   const stopped = row.stopped_at && { since: row.stopped_at, because: row.stopped_because as string }
-  return { backend, place, round, instances, checkpoints, endedAt, failing, stopped }
+  const isUnswept = (sweptAt?.getTime() ?? 0) < at.getTime() - UNSWEPT_ROUNDS * HOUSEKEEPING.roundMs
+  const believedUntil = row.believed_until && row.believed_until > at ? row.believed_until : null
+  return { backend, place, round, instances, checkpoints, endedAt, sweptAt, isUnswept, believedUntil, failing, stopped }
+}
+
+/** Whether every place was swept, and believed. What was found there is another question. */
+export function isWell({ sweeps, unanswered }: Pick<SweepReport, 'sweeps' | 'unanswered'>): boolean {
+  return (
+    unanswered.length === 0 && sweeps.every(({ failing, stopped, isUnswept }) => !failing && !stopped && !isUnswept)
+  )
 }
 
 function viewFinding(row: FindingRow): Finding {
@@ -167,24 +186,25 @@ function viewDue({ id, backend, limit, since, limitMs, of, can_pause: canPause }
 }
 
 /** For a terminal. */
-export function printReport({ sweeps, unanswered, findings, overdue, isCut }: SweepReport): string {
+export function printReport(report: SweepReport): string {
+  const { sweeps, unanswered, findings, overdue, isCut } = report
+  const asked = sweeps.length === 0 && unanswered.length === 0
+  const nothing = asked
+    ? 'This fleet has no sandboxes, and was never swept: nobody was asked.'
+    : isWell(report)
+      ? 'Everything is as it should be.'
+      : 'Nothing was found where it could be seen.'
   const lines = [
-    ...sweeps.map(({ backend, place, round, instances, checkpoints, failing, stopped }) => {
-      const seen = `${backend} at ${place}: round ${round}, ${count(instances, 'instance')} and ${count(checkpoints, 'checkpoint')} of this fleet`
-      const trouble = stopped
-        ? `\n  STOPPED since ${when(stopped.since)}: ${stopped.because} Nothing is ended there. If it is true, say so with --believe.`
-        : ''
-      return `${seen}${trouble}${failing ? `\n  FAILING since ${when(failing.since)}: ${failing.message}. Nothing is ended there until it answers.` : ''}`
-    }),
+    ...sweeps.map(printSweep),
     ...unanswered.map(
       (backend) =>
-        `${backend}: no worker has swept it within the time; does one have it (SANDMAN_BACKENDS), and take the queue sweeper?`,
+        `${backend}: not swept within the time. Another sweep of it may be under way (ask again, or --wait longer); or no worker has it (SANDMAN_BACKENDS) and takes the queue sweeper.`,
     ),
     '',
-    findings.length === 0 ? 'Everything is as it should be.' : `${findings.length} found:`,
+    findings.length === 0 ? nothing : `${findings.length} found:`,
     ...findings.map(printFinding),
     '',
-    overdue.length === 0 ? 'No sandbox is past a limit.' : `${overdue.length} past a limit:`,
+    `${overdue.length === 0 ? 'No sandbox is past a limit' : `${overdue.length} past a limit`}, by their own and by SANDMAN_TTL as it is here.`,
     ...overdue.map(
       ({ sandboxId, does, what, since, limit, limitMs, of }) =>
         `  ${sandboxId}: would ${does}. ${what} Its ${limit} limit, ${of === 'sandbox' ? 'its own' : "the fleet's"}, is ${duration(limitMs)} from ${when(since)}.`,
@@ -192,6 +212,39 @@ export function printReport({ sweeps, unanswered, findings, overdue, isCut }: Sw
     ...(isCut ? ['', `There is more: a report holds ${ITEMS_MAX} of each.`] : []),
   ]
   return lines.join('\n')
+}
+
+function printSweep(sweep: Sweep): string {
+  const {
+    backend,
+    place,
+    round,
+    instances,
+    checkpoints,
+    endedAt,
+    sweptAt,
+    isUnswept,
+    believedUntil,
+    failing,
+    stopped,
+  } = sweep
+  const seen = `${count(instances, 'instance')} and ${count(checkpoints, 'checkpoint')} of this fleet`
+  return [
+    `${backend} at ${place}: round ${round}, ${seen}, ${endedAt ? `compared ${when(endedAt)}` : 'never compared to the end'}`,
+    ...(stopped
+      ? [
+          `  STOPPED since ${when(stopped.since)}: ${stopped.because}`,
+          '  Nothing is ended there. What is missing is found below; if it is true, say so with --believe.',
+        ]
+      : []),
+    ...(failing
+      ? [`  FAILING since ${when(failing.since)}: ${failing.message}. Nothing is ended there until it answers.`]
+      : []),
+    ...(isUnswept
+      ? [`  NOT SWEPT since ${sweptAt ? when(sweptAt) : 'ever'}: no worker sees this place any more.`]
+      : []),
+    ...(believedUntil ? [`  Believed until ${when(believedUntil)}, whatever it shows.`] : []),
+  ].join('\n')
 }
 
 function printFinding({
@@ -210,7 +263,7 @@ function printFinding({
     actedAt !== null
       ? `done at ${when(actedAt)}${operationId ? ` by ${operationId}` : ''}`
       : isCertain
-        ? `seen twice: ${does}`
+        ? `seen twice; with the next tick that may act, after ${when(lookAt as Date)}: ${does}`
         : `only suspected: looked at again after ${when(lookAt as Date)}`
   const seen = looks.map(
     ({ at, place, asked, saw }) => `    ${when(new Date(at))} at ${place}: asked for ${asked}; ${saw}.`,

@@ -166,7 +166,11 @@ const TELL: Record<EventRow['type'], (told: Told) => string> = {
 
   instance_swept: (told) => swept(told, 'ended the instance'),
   checkpoint_swept: (told) => swept(told, 'deleted the checkpoint'),
-  checkpoint_lost: (told) => swept(told, 'saw that there is no checkpoint'),
+  checkpoint_lost: ({ detail: { ref, backend, looks = [] } }) =>
+    sentences(
+      `The sweeper saw that the checkpoint ${ref} at ${backend} is not there, or not whole`,
+      ...looks.map(look),
+    ),
 }
 
 /** A newer release may write what this one has no words for. */

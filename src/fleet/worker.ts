@@ -93,6 +93,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
     worker: workerName,
     queues: config.queues,
     backends: [...backends.keys()],
+    sweeper: config.sweeper,
     store: store.where,
   })
 

@@ -12,11 +12,14 @@ import type { Provider } from './provider.ts'
 export async function endRef(
   { backend, provider, name }: { backend: Backend; provider: Provider; name: string },
   ref: string,
-): Promise<void> {
+  /** Asked after the last look, and directly before it is ended. */
+  mayEnd: () => Promise<boolean> = async () => true,
+): Promise<'ended' | 'spared'> {
   const lookNow = () => provider.ask('look', (call) => backend.look(ref, call))
   const seen = await lookNow()
-  if (seen.is === 'absent') return
+  if (seen.is === 'absent') return 'ended'
   const incarnation = 'incarnation' in seen ? (seen.incarnation ?? null) : null
+  if (!(await mayEnd())) return 'spared'
   await provider.ask('end', (call) => backend.end({ ref, incarnation }, call))
   await provider.poll(provider.patience.changingMs, async () => {
     const { is } = await lookNow()
@@ -24,6 +27,7 @@ export async function endRef(
     const still = `${name} was ended, and its provider still shows it ${is}.`
     return { still: new BackendError('sandbox_unreachable', still) }
   })
+  return 'ended'
 }
 
 export async function endInstance({ backend, provider, sandbox }: Work, ref: string): Promise<void> {

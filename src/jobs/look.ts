@@ -66,3 +66,10 @@ export async function checkpointAfter({ backend, checkpoint, provider }: Work): 
   const isBroken = condition?.is === 'missing' || condition?.is === 'corrupt'
   return isBroken ? { checkpoints: { which: 'own', are: 'missing' } } : {}
 }
+
+/** Why an instance is as good as not there, in a clause; undefined when it is there. */
+export function whyMissing(seen: Sighting): string | undefined {
+  if (seen.is === 'absent') return 'there is no such instance'
+  if (seen.is === 'lost') return `it is lost: ${seen.why}`
+  return seen.is === 'suspended' && seen.broken !== undefined ? `it cannot be woken: ${seen.broken}` : undefined
+}

@@ -1,5 +1,6 @@
 import { claimDue, type Due } from '../db/due.ts'
 import { pruneEvents, pruneFindings, pruneKeys, pruneOutput } from '../db/prune.ts'
+import type { Answer } from '../db/request.ts'
 import { findPastDeadline } from '../db/streams.ts'
 import { forEach } from '../each.ts'
 import { done, type Outcome } from '../queues/outcome.ts'
@@ -40,9 +41,12 @@ export async function reap(deps: ReapDeps, { signal }: { signal: AbortSignal }):
       if (max <= 0) break
       const due = await claim(deps, limit, max)
       await forEach(due, async (sandbox) => {
-        if (await askOf(deps, sandbox)) asked[limit]++
+        const answer = await askOf(deps, sandbox)
+        if (answer === undefined) return
+        asked[limit]++
+        // What has been asked for before, and cannot be done, is not in the way of what can.
+        if (isDestructive && (answer === 'work' || answer === 'wait')) destroyed++
       })
-      if (isDestructive) destroyed += due.length
       if (due.length < max) break
     }
   }
@@ -57,15 +61,18 @@ function claim({ db, fleet, clock, limits, housekeeping }: ReapDeps, limit: Limi
   return claimDue(db, { fleet, limit, limits, max, retryMs: housekeeping.reapAgainMs, clock })
 }
 
-/** False when it was used meanwhile. */
-async function askOf(deps: ReapDeps, { id, limit, since, limitMs, of, ifUnsupported }: Due): Promise<boolean> {
+/** Undefined when it was used meanwhile. */
+async function askOf(
+  deps: ReapDeps,
+  { id, limit, since, limitMs, of, ifUnsupported }: Due,
+): Promise<Answer | undefined> {
   const cause: Cause = { by: 'reaper', limit, since: since.toISOString(), limit_ms: limitMs, of }
   const kind = LIMITS[limit].does
   const options: Options = kind === 'pause' && ifUnsupported ? { if_unsupported: ifUnsupported } : {}
   const requested = await askFor(deps, { sandboxId: id, kind, options, cause, onlyIf: { limit, since } })
-  if (!requested) return false
+  if (!requested) return undefined
   deps.events.emit('reaper.asked', { sandboxId: id, operationId: requested.operation.id, kind, limit, of })
-  return true
+  return requested.answer
 }
 
 /** Those that whoever follows them should have ended long ago: there is nobody, or not for their queue. */
@@ -81,14 +88,18 @@ async function endExecutions(deps: ReapDeps, signal: AbortSignal, isOver: () => 
   return ended
 }
 
-async function prune({ db, fleet, clock, keep, housekeeping }: ReapDeps, isOver: () => boolean) {
+async function prune({ db, fleet, clock, keep, housekeeping, events }: ReapDeps, isOver: () => boolean) {
   const { pruneBatch: max } = housekeeping
   const pruned = { events: 0, output: 0, keys: 0, findings: 0 }
   const each = async (what: keyof typeof pruned, prune: typeof pruneEvents, olderThanMs: number) => {
-    while (!isOver()) {
-      const count = await prune(db, { fleet, olderThanMs, max, clock })
-      pruned[what] += count
-      if (count < max / 2) break // some of a page may be kept
+    try {
+      while (!isOver()) {
+        const count = await prune(db, { fleet, olderThanMs, max, clock })
+        pruned[what] += count
+        if (count < max / 2) break // some of a page may be kept
+      }
+    } catch (error) {
+      events.emit('reaper.prune_failed', { what, error }) // the others are old as well
     }
   }
   await each('events', pruneEvents, keep.eventsMs)

@@ -9,15 +9,17 @@ import {
   enterPhase,
   findUnownedCheckpoints,
   findUnownedInstances,
+  forgetPlaces,
   forgetSightings,
+  hasSandboxes,
   recordCompared,
   recordFailing,
   recordPage,
   recordStopped,
-  takeCensus,
 } from '../db/sweeps.ts'
 import { forEach } from '../each.ts'
 import { suddenLoss, suddenStrangers } from '../sandbox/findings.ts'
+import { whyMissing } from './look.ts'
 import { lookOnce, ProviderFails, type Tick } from './tick.ts'
 
 /**
@@ -42,7 +44,7 @@ async function listInstances(tick: Tick): Promise<void> {
   const { items, next } = await list(tick, (cursor, call) => backend.lists.instances(cursor, call))
   // Of what is only remains, the rows are looked at as if it were not there.
   const there = items.filter(({ isLost }) => !isLost)
-  tick.row = await recordPage(deps.db, hold, tick.row, { kind: 'instance', items: there, next })
+  await record(tick, { kind: 'instance', items: there, next })
   const unowned = await findUnownedInstances(deps.db, hold, items)
   await suspect(
     tick,
@@ -56,7 +58,7 @@ async function listInstances(tick: Tick): Promise<void> {
   if (next === undefined) await judge(tick)
 }
 
-/** A whole list was read. Whether it may be believed depends on what was there before. */
+/** A whole list was read: the provider works. Whether it may be believed depends on whose that is, and on what is missing. */
 async function judge(tick: Tick): Promise<void> {
   const { deps, hold } = tick
   const { backend, place } = hold
@@ -64,8 +66,9 @@ async function judge(tick: Tick): Promise<void> {
     tick.row = await recordFailing(deps.db, hold, undefined)
     deps.events.emit('sweep.works_again', { backend, place })
   }
-  const census = await takeCensus(deps.db, hold, tick.row)
-  if (await stops(tick, suddenLoss(census) ?? suddenStrangers(census))) return
+  const { instances: listed, strangers } = tick.row
+  const hasOwn = strangers === 0 || (await hasSandboxes(deps.db, hold))
+  if (await stops(tick, suddenStrangers({ listed, strangers, hasOwn }))) return
   tick.row = await enterPhase(deps.db, hold, tick.backend.lists.checkpoints === 'none' ? 'running' : 'checkpoints')
 }
 
@@ -85,7 +88,7 @@ async function listCheckpoints(tick: Tick): Promise<void> {
   const { checkpoints } = backend.lists
   const { items, next }: Listing<ListedCheckpoint> =
     checkpoints === 'none' ? { items: [], next: undefined } : await list(tick, checkpoints)
-  tick.row = await recordPage(deps.db, hold, tick.row, { kind: 'checkpoint', items, next })
+  await record(tick, { kind: 'checkpoint', items, next })
   const kinds = new Map(items.map(({ ref, kind }) => [ref, kind]))
   const { remainsMs, graceMs } = deps.housekeeping
   const { retentionMs } = deps.limits
@@ -108,34 +111,45 @@ async function list<T>(
   ask: (cursor: string | undefined, call: { signal: AbortSignal }) => Promise<Listing<T>>,
 ): Promise<Listing<T>> {
   const cursor = row.cursor ?? undefined
-  const page = await providerFor('everything').ask('list', (call) => ask(cursor, call))
-  if (page.next !== undefined && page.next === cursor)
-    throw new ProviderFails('its list does not come to an end: the same page comes again')
-  return page
+  return providerFor('everything').ask('list', (call) => ask(cursor, call))
 }
+
+async function record(tick: Tick, page: Parameters<typeof recordPage>[3]): Promise<void> {
+  const { row, isNew } = await recordPage(tick.deps.db, tick.hold, tick.row, page)
+  tick.row = row
+  if (!isNew && page.next !== undefined) throw new ProviderFails('its list does not come to an end: a page came again')
+}
+
+/** Single looks between two looks at the clock. */
+const LOOKS_A_STEP = 16
 
 async function compare(tick: Tick, state: 'running' | 'suspended'): Promise<void> {
   const { deps, backend, hold, place } = tick
   const { compareBatch: max, looksApartMs } = deps.housekeeping
-  const asked = { state, checkpoints: backend.lists.checkpoints !== 'none', max }
+  const rests = backend.pausing !== 'none' && backend.pausing.needsCheckpoint
+  const asked = { state, checkpoints: rests && backend.lists.checkpoints !== 'none', max }
   const { compared, last } = await compareRows(deps.db, hold, tick.row, asked)
   // What another machine has is in its lists, and not in these.
   const here = compared.filter(({ ref, checkpointRef, lacks }) =>
     place.holds(lacks === 'checkpoint' ? (checkpointRef as string) : ref),
   )
   const candidates = here.filter(({ lacks, isSuspected }) => lacks !== null && !isSuspected)
-  const looked = candidates.slice(0, Math.min(candidates.length, tick.looksLeft))
+  const looked: Compared[] = []
   const seen: Suspicion[] = []
-  await forEach(looked, async (row) => {
-    const suspicion = row.lacks === 'instance' ? await lookFor(tick, row) : await lookForCheckpoint(tick, row)
-    if (suspicion) seen.push(suspicion)
-  })
+  while (looked.length < candidates.length && tick.looksLeft > 0 && (looked.length === 0 || !tick.isOver())) {
+    const some = candidates.slice(looked.length, looked.length + Math.min(LOOKS_A_STEP, tick.looksLeft))
+    await forEach(some, async (row) => {
+      const suspicion = row.lacks === 'instance' ? await lookFor(tick, row) : await lookForCheckpoint(tick, row)
+      if (suspicion) seen.push(suspicion)
+    })
+    looked.push(...some)
+  }
   await suspect(tick, looksApartMs, seen)
   // The next tick, or the next page, begins behind the last that was looked at.
   const reached = looked.length < candidates.length ? looked.at(-1)?.id : last
   const expected = here.filter(({ id, isExpected }) => isExpected && (reached === undefined || id <= reached))
   const suspected = new Set(seen.map(({ sandboxId }) => sandboxId))
-  const missing = expected.filter(({ id, lacks, isSuspected }) => suspected.has(id) || (lacks !== null && isSuspected))
+  const missing = expected.filter(({ id, isSuspected }) => suspected.has(id) || isSuspected)
   const counts = { expected: expected.length, missing: missing.length }
   tick.row = await recordCompared(deps.db, hold, { reached, ...counts })
   if (reached !== undefined) return
@@ -143,7 +157,7 @@ async function compare(tick: Tick, state: 'running' | 'suspended'): Promise<void
   else await end(tick)
 }
 
-/** All was compared. What is missing of what a worker has known says whether its provider is to be believed. */
+/** All was compared. What is missing of what was known says whether its provider is to be believed. */
 async function end(tick: Tick): Promise<void> {
   const { deps, hold } = tick
   const { expected: known, missing: vanished, stopped_at } = tick.row
@@ -154,6 +168,7 @@ async function end(tick: Tick): Promise<void> {
     deps.events.emit('sweep.goes_on', { backend, place })
   }
   await forgetSightings(deps.db, hold, tick.row)
+  await forgetPlaces(deps.db, hold)
   tick.row = await endRound(deps.db, hold)
   deps.events.emit('sweep.round_ended', { backend, place, round, instances, checkpoints })
 }
@@ -161,8 +176,8 @@ async function end(tick: Tick): Promise<void> {
 /** By its ref, because a list may lag, and leaves out what is on its way. */
 async function lookFor(tick: Tick, { id, ref, state }: Compared): Promise<Suspicion | undefined> {
   const seen = await lookOnce(tick, ref, () => tick.providerFor(id).ask('look', (call) => tick.backend.look(ref, call)))
-  if (seen?.is !== 'absent' && seen?.is !== 'lost') return undefined
-  const saw = seen.is === 'absent' ? 'there is no such instance' : `it is lost: ${seen.why}`
+  const saw = seen && whyMissing(seen)
+  if (saw === undefined) return undefined
   return {
     ...about(tick, 'instance_missing', ref, id),
     asked: `${ref}, which no list of round ${tick.row.round} shows`,
@@ -194,5 +209,7 @@ export async function suspect(
   suspicions: readonly Suspicion[],
 ): Promise<void> {
   const found = await recordFirstLooks(deps.db, suspicions, { againMs, clock: deps.clock })
-  if (found > 0) deps.events.emit('sweep.suspects', { backend: hold.backend, place: hold.place, found })
+  if (found === 0) return
+  const some = suspicions.slice(0, 10).map(({ kind, ref }) => `${kind} ${ref}`)
+  deps.events.emit('sweep.suspects', { backend: hold.backend, place: hold.place, found, some })
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { type Hold, LostHold, recordFailing, releaseSweep, renew, takeSweep } from '../db/sweeps.ts'
+import type { Backend, Place } from '../backends/backend.ts'
+import { type Hold, LostHold, recordFailing, recordUnplaced, releaseSweep, renew, takeSweep } from '../db/sweeps.ts'
 import { describeError, isSandmanError } from '../errors.ts'
 import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import type { SweeperPayload } from '../queues/sweeper.ts'
@@ -42,7 +43,9 @@ export async function sweep(
       signal,
       events,
     })
-  const place = await providerFor('all').ask('list', (call) => backend.lists.place(call))
+  const place = await findPlace(deps, backend, providerFor('everything'))
+  signal.throwIfAborted()
+  if (!place) return done() // nobody can say, which is written down; or there is nothing
   const takenBy = `${worker} ${randomUUID()}`
   const hold: Hold = { fleet, backend: name, place: place.name, takenBy, holdMs: housekeeping.holdMs, clock }
   const row = await takeSweep(db, hold, housekeeping)
@@ -67,9 +70,11 @@ export async function sweep(
   }
   const renewing = setInterval(() => void renew(db, hold).catch(() => {}), housekeeping.holdMs / 3)
   // Beside the rest, which may not have to wait for an operation that takes its time.
-  const reconciling = reconcile(tick)
+  const reconciling = tick.mayAct ? reconcile(tick) : Promise.resolve()
   reconciling.catch(() => {})
   try {
+    // What is as it should be again is dismissed before it is counted as missing.
+    if (row.stopped_at !== null) await lookAgain(tick)
     await goRound(tick)
     await lookAgain(tick)
     await verifyAgain(tick)
@@ -85,6 +90,19 @@ export async function sweep(
     await reconciling.catch(() => {})
     clearInterval(renewing)
     await releaseSweep(db, hold)
+  }
+}
+
+/** Undefined when nobody can say. */
+async function findPlace(deps: SweepDeps, backend: Backend, provider: Provider): Promise<Place | undefined> {
+  const { db, fleet, clock, events } = deps
+  try {
+    return await provider.ask('list', (call) => backend.lists.place(call))
+  } catch (error) {
+    const failure = describeError(error)
+    events.emit('sweep.failing', { backend: backend.name, failure })
+    await recordUnplaced(db, { fleet, backend: backend.name, failure, clock })
+    return undefined
   }
 }
 

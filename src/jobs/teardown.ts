@@ -51,12 +51,18 @@ async function endIfLost(work: Work): Promise<Ending> {
   if (seen.is === 'absent' || seen.is === 'lost')
     return { ...done, rest: (await vanished(work, seen)).rest, ...(await checkpointAfter(work)) }
   if (seen.is === 'running') return notLost(work, { state: 'running', incarnation: seen.incarnation })
+  if (seen.broken !== undefined) {
+    work.evidence.broken = seen.broken
+    await endAll(work) // it sleeps for ever, and would cost as much
+    return { ...done, rest: { state: 'gone', reason: 'checkpoint_missing' }, ...(await checkpointAfter(work)) }
+  }
   const { pausing } = work.backend
   if (!work.checkpoint || pausing === 'none') {
     const ending = await asleep(work, mistaken(work, 'suspended'))
     if (ending) return ending
     throw new BackendError('checkpoint_missing', `${work.sandbox.id} sleeps, and its provider shows no checkpoint.`)
   }
+  if (!pausing.needsCheckpoint) return notLost(work, { state: 'suspended' })
   const reason = await verified(work, pausing, { kind: 'pause', checkpointRef: work.checkpoint.provider_ref }).then(
     () => undefined,
     (error: unknown) => {
@@ -66,7 +72,7 @@ async function endIfLost(work: Work): Promise<Ending> {
     },
   )
   if (!reason) return notLost(work, { state: 'suspended' })
-  await endAll(work) // it sleeps for ever, and would cost as much
+  await endAll(work)
   return { ...done, rest: { state: 'gone', reason }, checkpoints: { which: 'own', are: 'missing' } }
 }
 

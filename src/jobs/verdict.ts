@@ -1,45 +1,51 @@
 import type { Checkpoints } from '../backends/backend.ts'
 import { findByRef, recordDeletedByRef, recordMissing } from '../db/checkpoints.ts'
-import { dismiss, dueFindings, postpone, recordAct, recordLook } from '../db/findings.ts'
+import { dismiss, dueFindings, postpone, recordAct, recordActing, recordLook } from '../db/findings.ts'
 import { findSandbox } from '../db/sandboxes.ts'
 import type { FindingRow, SweepEventName } from '../db/schema.ts'
-import { findUnownedCheckpoints, findUnownedInstances } from '../db/sweeps.ts'
+import { findUnownedCheckpoints, findUnownedInstances, renew } from '../db/sweeps.ts'
 import { forEach } from '../each.ts'
 import type { Cause } from '../sandbox/causes.ts'
 import type { FindingKind } from '../sandbox/findings.ts'
 import { askFor } from './ask.ts'
 import { endRef } from './end.ts'
+import { whyMissing } from './look.ts'
 import { lookOnce, type Tick } from './tick.ts'
 
 /** Findings that are looked at again in one go. */
 const BATCH = 100
+/** As many looks as are kept of one: what cannot be done may be tried for weeks. */
+const LOOKS_KEPT = 10
 
 type Acted = { operationId?: string }
 
-/** What a second look showed: it is still so, and this is what to do; it is not so; or nobody could say. */
+/** What a second look showed. */
 type Verdict =
+  /** It is still so, and this is what to do about it. Undefined when that brought no answer. */
   | { is: 'so'; asked: string; saw: string; act(cause: Cause): Promise<Acted | undefined> }
+  /** What should not be there is not there any more. */
+  | { is: 'over' }
   | { is: 'not so' }
+  /** Nobody could say. */
   | { is: 'unknown' }
 
 /**
  * Second looks, when they are due: at the thing itself, by its name, some time after the first. What is still not as it should be is
- * seen to; what is as it should be is dismissed. Nothing is looked at while the provider fails or is not believed, nor before a whole
- * round was believed since the first look.
+ * seen to, if a whole round was believed since the first look; what is as it should be is dismissed. While the provider fails nothing
+ * is looked at, and while it is not believed nothing is done.
  */
 export async function lookAgain(tick: Tick): Promise<void> {
   const { deps, hold } = tick
   const { fleet, backend, place, clock } = hold
-  const { failing_since, stopped_at, ended_at: believedAt } = tick.row
-  if (failing_since !== null || stopped_at !== null || believedAt === null) return
+  if (tick.row.failing_since !== null) return
   while (tick.looksLeft > 0 && !tick.isOver()) {
     const max = Math.min(BATCH, tick.looksLeft)
-    const due = await dueFindings(deps.db, { fleet, backend, place, believedAt, max, clock })
+    const due = await dueFindings(deps.db, { fleet, backend, place, max, clock })
     await forEach(due, async (finding) => {
       if (!tick.isOver() && !isCapped(tick)) await decide(tick, finding)
     })
     if (isCapped(tick) && due.length > 0) deps.events.emit('sweep.capped', { backend, place, max: deps.destroyMax })
-    if (due.length < max || isCapped(tick)) return
+    if (due.length < max || isCapped(tick) || !tick.mayAct) return
   }
 }
 
@@ -47,33 +53,46 @@ function isCapped({ mayAct, actsLeft }: Tick): boolean {
   return mayAct && actsLeft <= 0
 }
 
+function mayActOn({ mayAct, row }: Tick, { first_seen_at }: FindingRow): boolean {
+  const { failing_since, stopped_at, ended_at } = row
+  return mayAct && failing_since === null && stopped_at === null && ended_at !== null && first_seen_at <= ended_at
+}
+
 async function decide(tick: Tick, finding: FindingRow): Promise<void> {
   const { deps, hold } = tick
   const { db, clock, events, housekeeping } = deps
   const { kind, ref, sandbox_id: sandboxId } = finding
   const about = { backend: hold.backend, place: hold.place, kind, ref, sandboxId }
+  const later = () => postpone(db, finding, housekeeping.lookAgainMs, clock)
   const verdict = await VERDICTS[kind](tick, finding)
-  if (verdict.is === 'unknown') return postpone(db, finding, housekeeping.lookAgainMs, clock)
-  if (verdict.is === 'not so') {
+  if (verdict.is === 'unknown') return later()
+  if (verdict.is === 'over' && finding.acting_at !== null) {
+    // Its answer was lost, or whoever did it has died.
+    if (kind === 'checkpoint_unowned') await recordDeletedByRef(db, { sandboxId, ref })
+    return recordAct(db, finding, { event: EVENTS[kind], clock })
+  }
+  if (verdict.is !== 'so') {
     await dismiss(db, finding)
     events.emit('sweep.dismissed', about)
     return
   }
   const { asked, saw } = verdict
-  // Who only looks may look for weeks: what was seen twice need not be written down a third time.
-  const looks =
-    finding.looks.length > 1 && !tick.mayAct
-      ? finding.looks
-      : await recordLook(db, finding, { place: hold.place, asked, saw }, clock)
-  if (!tick.mayAct) return postpone(db, finding, housekeeping.lookAgainMs, clock)
-  if (--tick.actsLeft < 0) return // somebody else has used up the last one
+  const seen = { place: hold.place, asked, saw }
+  // Who only looks need not write down a third time what was seen twice.
+  const isKept = finding.looks.length < (mayActOn(tick, finding) ? LOOKS_KEPT : 2)
+  const looks = isKept ? await recordLook(db, finding, seen, clock) : finding.looks
+  // A dry run moves nothing: whoever may act is not to wait for it.
+  if (!mayActOn(tick, finding)) return deps.mayAct && !tick.mayAct ? undefined : later()
+  tick.row = await renew(db, hold) // by who has lost the place, and while it is stopped, nothing is done
+  if (!mayActOn(tick, finding) || --tick.actsLeft < 0) return
+  await recordActing(db, finding, clock)
   const acted = await verdict.act({ by: 'sweeper', found: kind, ref, looks })
-  if (!acted) return postpone(db, finding, housekeeping.lookAgainMs, clock)
-  await recordAct(db, finding, { ...acted, event: EVENTS[kind], clock })
+  if (!acted) return later()
+  await recordAct(db, finding, { ...acted, event: acted.operationId ? undefined : EVENTS[kind], clock })
   events.emit('sweep.acted', { ...about, saw, ...acted })
 }
 
-/** What history says of it, besides what its operation does. */
+/** What history says of it, where no operation does. */
 const EVENTS: Record<FindingKind, SweepEventName | undefined> = {
   instance_missing: undefined,
   checkpoint_missing: 'checkpoint_lost',
@@ -89,11 +108,12 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
     if (state !== 'running' && state !== 'suspended') return { is: 'not so' }
     const seen = await lookOnce(tick, ref, () => tick.providerFor(id).ask('look', (call) => backend.look(ref, call)))
     if (!seen || seen.is === 'changing') return { is: 'unknown' }
-    if (seen.is !== 'absent' && seen.is !== 'lost') return { is: 'not so' }
+    const saw = whyMissing(seen)
+    if (saw === undefined) return { is: 'not so' }
     return {
       is: 'so',
       asked: ref,
-      saw: seen.is === 'absent' ? 'there is no such instance' : `it is lost: ${seen.why}`,
+      saw,
       act: (cause) => endSandbox(tick, id, state, cause),
     }
   },
@@ -102,7 +122,8 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
     const { deps, backend } = tick
     const kept = await findByRef(deps.db, { fleet: deps.fleet, sandboxId, ref })
     const checkpoints = kept?.kind === 'snapshot' ? backend.snapshots : backend.pausing
-    if (!kept?.isAtRest || checkpoints === 'none') return { is: 'not so' }
+    if (!kept || checkpoints === 'none') return { is: 'not so' }
+    if (!kept.isAtRest) return { is: 'unknown' }
     const seen = await verify(tick, sandboxId, checkpoints, ref)
     if (!seen || seen.is === 'pending') return { is: 'unknown' }
     if (seen.is === 'ready') return { is: 'not so' }
@@ -126,15 +147,15 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
     const provider = tick.providerFor(sandboxId)
     const labelled = await lookOnce(tick, ref, () => provider.ask('find', (call) => backend.find(sandboxId, call)))
     if (!labelled) return { is: 'unknown' }
-    if (!labelled.some((instance) => instance.ref === ref)) return { is: 'not so' }
+    if (!labelled.some((instance) => instance.ref === ref)) return { is: 'over' }
     return {
       is: 'so',
       asked: `what carries the label of fleet ${hold.fleet} and sandbox ${sandboxId}`,
       saw: `${ref} is there, and ${unowned.why}`,
       act: () =>
         lookOnce(tick, ref, async () => {
-          await endRef({ backend, provider, name: ref }, ref)
-          return {}
+          const isUnowned = async () => (await findUnownedInstances(deps.db, hold, [{ ref, sandboxId }])).length > 0
+          return (await endRef({ backend, provider, name: ref }, ref, isUnowned)) === 'ended' ? {} : undefined
         }),
     }
   },
@@ -144,17 +165,19 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
     if (await isInFlight(tick, sandboxId)) return { is: 'unknown' }
     const { remainsMs } = deps.housekeeping
     const kept = { retentionMs: deps.limits.retentionMs, remainsMs }
-    const [unowned] = await findUnownedCheckpoints(deps.db, hold, [{ ref, sandboxId }], kept)
+    const look = () => findUnownedCheckpoints(deps.db, hold, [{ ref, sandboxId }], kept)
+    const [unowned] = await look()
     const checkpoints = checkpoint === 'snapshot' ? backend.snapshots : backend.pausing
     if (!unowned || checkpoints === 'none') return { is: 'not so' }
     const seen = await verify(tick, sandboxId, checkpoints, ref)
     if (!seen || seen.is === 'pending') return { is: 'unknown' }
-    if (seen.is === 'missing') return { is: 'not so' }
+    if (seen.is === 'missing') return { is: 'over' }
     return {
       is: 'so',
       asked: `checkpoint ${ref}`,
       saw: `it is ${seen.is}, and ${unowned.why}`,
       async act() {
+        if ((await look()).length === 0) return undefined // the second look may have taken minutes
         const provider = tick.providerFor(sandboxId)
         const discard = () => provider.ask('discard', (call) => checkpoints.discard(ref, call)).then(() => true)
         if (!(await lookOnce(tick, ref, discard))) return undefined

@@ -5,6 +5,8 @@ import { lookOnce, type Tick } from './tick.ts'
 
 /** Young checkpoints in one tick. To look at one may mean to read all of it. */
 const BATCH = 50
+/** Those that are due, of which some may be on other machines. */
+const DUE_MAX = 500
 
 /**
  * Looks again at checkpoints that are young: what was seen when the sandbox was paused may have been on its way somewhere, and
@@ -14,20 +16,22 @@ export async function verifyAgain(tick: Tick): Promise<void> {
   const { deps, hold } = tick
   const { fleet, backend, clock } = hold
   if (tick.row.failing_since !== null || tick.isOver()) return
-  const max = Math.min(BATCH, tick.looksLeft)
-  if (max <= 0) return
-  const young = await findYoung(deps.db, { fleet, backend, max, clock })
-  await forEach(young, async (checkpoint) => {
+  const young = await findYoung(deps.db, { fleet, backend, max: DUE_MAX, clock })
+  const { pausing } = tick.backend
+  // One that nobody needs may be gone.
+  const isNeeded = ({ isRestedOn }: Young) => !isRestedOn || (pausing !== 'none' && pausing.needsCheckpoint)
+  const here = young.filter((checkpoint) => tick.place.holds(checkpoint.provider_ref) && isNeeded(checkpoint))
+  await forEach(here.slice(0, Math.max(0, Math.min(BATCH, tick.looksLeft))), async (checkpoint) => {
     if (!tick.isOver()) await verify(tick, checkpoint)
   })
 }
 
 async function verify(tick: Tick, { id, kind, provider_ref: ref, sandbox_id: sandboxId }: Young): Promise<void> {
-  const { deps, backend, hold, place } = tick
+  const { deps, backend, hold } = tick
   const { db, clock, housekeeping } = deps
   const checkpoints = kind === 'pause' ? backend.pausing : backend.snapshots
   const seen =
-    checkpoints === 'none' || !place.holds(ref)
+    checkpoints === 'none'
       ? undefined
       : await lookOnce(tick, ref, () =>
           tick.providerFor(sandboxId).ask('verify', (call) => checkpoints.verify(ref, call)),

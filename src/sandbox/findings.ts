@@ -28,18 +28,17 @@ export const SUDDEN_MIN = 2
 /** A third of them. A provider that has lost that much has more likely lost its memory, or ours of it. */
 const SUDDEN_SHARE = 1 / 3
 
-/** What was seen of what should be there: of instances that were shown before, or of sandboxes that a worker has known. */
-export type Census = { known: number; vanished: number }
-
-/** Why what is shown must not be believed, in a sentence; undefined when it may be. */
-export function suddenLoss({ known, vanished }: Census): string | undefined {
+/** Why what is shown must not be believed, in a sentence; undefined when it may be. Of sandboxes that a worker or a list has known. */
+export function suddenLoss({ known, vanished }: { known: number; vanished: number }): string | undefined {
   if (!isSudden(vanished, known)) return undefined
-  return `Of ${known} instances that should be there, its provider has nothing of ${vanished}.`
+  return `Of ${known} sandboxes that should be there, its provider has nothing, or nothing whole, of ${vanished}.`
 }
 
 /** The same from the other side: instances with this fleet's label, whose sandboxes this database has never heard of. */
-export function suddenStrangers({ listed, strangers }: { listed: number; strangers: number }): string | undefined {
-  if (!isSudden(strangers, listed)) return undefined
+export function suddenStrangers(seen: { listed: number; strangers: number; hasOwn: boolean }): string | undefined {
+  const { listed, strangers, hasOwn } = seen
+  // A database that has never had a sandbox of this fleet has lost none.
+  if (!isSudden(strangers, listed) && (hasOwn || strangers === 0)) return undefined
   return `Of the ${listed} instances with this fleet's label, ${strangers} belong to sandboxes that this database has never heard of: another deployment may have the same fleet name, or the database may be an old copy.`
 }
 

@@ -1,4 +1,4 @@
-import { readFile, rm } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import type { Sandbox } from '../../src/index.ts'
@@ -21,13 +21,14 @@ describeWorld(
     }
 
     test('finds what was lost or left behind on this machine, and nothing else', async () => {
-      const [lost, deleted, corrupt, healthy, asleep, ...others] = await Promise.all([
+      const [lost, deleted, dead, withoutCheckpoint, healthy, asleep, ...others] = await Promise.all([
         world().running(local),
         world().running(local),
         world().suspended(local),
+        world().suspended(local),
         world().running(local),
         world().suspended(local),
-        ...Array.from({ length: 6 }, () => world().running({ backend: 'local' })),
+        ...Array.from({ length: 7 }, () => world().running({ backend: 'local' })),
       ])
       const keeper = housekeeper(world())
       await keeper.sweep('local', { asked: true })
@@ -35,20 +36,43 @@ describeWorld(
       const place = (
         await readFile(path.join(world().dataFolder, 'sandboxes', world().place.fleet, 'home'), 'utf8')
       ).trim()
-      expect(await keeper.state('local')).toMatchObject({ place, instances: 5 + others.length, stopped_at: null })
+      expect(await keeper.state('local')).toMatchObject({ place, instances: 6 + others.length, stopped_at: null })
 
       await loseProcesses(world(), lost)
       await loseProcesses(world(), deleted)
       await rm(folderOf(world(), 'instances', deleted.providerRef as string), { recursive: true })
-      await rm(folderOf(world(), 'checkpoints', corrupt.checkpoint?.providerRef as string), { recursive: true })
+      await loseProcesses(world(), dead)
+      await rm(folderOf(world(), 'checkpoints', withoutCheckpoint.checkpoint?.providerRef as string), {
+        recursive: true,
+      })
       await keeper.sweepTwice('local')
       expect(await settled(world(), lost)).toMatchObject({ state: 'gone', goneReason: 'instance_lost' })
       expect(await settled(world(), deleted)).toMatchObject({ state: 'gone', goneReason: 'expired' })
-      expect(await settled(world(), corrupt)).toMatchObject({ state: 'gone', goneReason: 'checkpoint_missing' })
+      expect(await settled(world(), dead)).toMatchObject({ state: 'gone', goneReason: 'checkpoint_missing' })
+      // Its frozen processes are what it is: it is woken without what is only a copy of its files.
+      const { sandbox } = await world().fleet.resume(withoutCheckpoint.id, { wait: '30s' })
+      expect(sandbox.state).toBe('running')
       for (const each of [healthy, ...others]) expect(await isAlive(each)).toBe(true)
       expect((await world().fleet.get(asleep.id)).state).toBe('suspended')
       const { answer } = await world().fleet.why(deleted.id)
       expect(answer).toContain('the sweeper had asked to end it if it is lost')
+    })
+
+    test('is not kept from its work by an instance whose labels cannot be read', async () => {
+      const [unreadable, healthy] = await Promise.all([
+        world().running({ backend: 'local' }),
+        world().running({ backend: 'local' }),
+      ])
+      const labels = path.join(folderOf(world(), 'instances', unreadable.providerRef as string), 'instance.json')
+      const before = await readFile(labels)
+      await writeFile(labels, '{')
+      const keeper = housekeeper(world())
+      await keeper.sweepTwice('local')
+      expect((await keeper.findings()).filter(({ sandbox_id }) => sandbox_id === unreadable.id)).toEqual([])
+      const { operation } = await world().fleet.destroy(healthy.id, { wait: '30s' })
+      expect(operation.status).toBe('succeeded')
+      await writeFile(labels, before)
+      expect((await world().fleet.get(unreadable.id)).state).toBe('running')
     })
 
     test('leaves alone what is on another machine: there it is in the lists', async () => {

@@ -89,17 +89,20 @@ describeWorld(
       const killed = await world().running({ ...plain, ttl: { idle: '1h', ifUnsupported: 'kill' } })
       const kept = await world().running({ ...plain, ttl: { idle: '1h' } })
       const byFleet = await world().running(plain)
+      const ownKill = await world().running({ ...plain, ttl: { ifUnsupported: 'kill' } }) // of the fleet's idle limit
       const patient = housekeeper(world(), { limits: { idleMs: HOUR_MS } })
       patient.advance(2 * HOUR_MS)
       await patient.reap()
       expect(await settled(world(), killed)).toMatchObject({ state: 'gone', goneReason: 'pause_unsupported' })
       expect(await stateOf(world(), byFleet)).toBe('running')
+      expect(await stateOf(world(), kept)).toBe('running')
+      expect(await world().operations(kept.id)).toHaveLength(1)
+      expect(await settled(world(), ownKill)).toMatchObject({ state: 'gone', goneReason: 'pause_unsupported' })
       const strict = housekeeper(world(), { limits: { idleMs: HOUR_MS, ifUnsupported: 'kill' } })
       strict.advance(2 * HOUR_MS)
       await strict.reap()
-      expect(await settled(world(), byFleet)).toMatchObject({ state: 'gone', goneReason: 'pause_unsupported' })
-      expect(await stateOf(world(), kept)).toBe('running')
-      expect(await world().operations(kept.id)).toHaveLength(1)
+      for (const each of [byFleet, kept])
+        expect(await settled(world(), each)).toMatchObject({ state: 'gone', goneReason: 'pause_unsupported' })
     })
 
     test('destroys at the hard limit whatever rests, however often it was touched', async () => {

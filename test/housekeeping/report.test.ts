@@ -57,10 +57,11 @@ describeWorld('a sweep that is asked for', (world) => {
     const keeper = housekeeper(world())
     keeper.advance(keeper.deps.housekeeping.graceMs)
     await keeper.sweep('test', { act: false })
-    expect((await keeper.findings()).map(({ looks }) => looks.length)).toEqual([2, 2])
-    await keeper.sweep('test')
-    keeper.advance(keeper.deps.housekeeping.lookAgainMs)
-    await keeper.sweep('test')
+    expect((await keeper.findings()).map(({ looks, acted_at }) => [looks.length, acted_at])).toEqual([
+      [2, null],
+      [2, null],
+    ])
+    await keeper.sweep('test') // which does not have to wait for the dry run
     expect((await settled(world(), lost)).state).toBe('gone')
     expect(provider.instances.has(orphan.ref)).toBe(false)
   })
@@ -83,7 +84,7 @@ describeWorld('a sweep that is asked for', (world) => {
     const fleet = createFleet({
       ...place,
       backends: [abilitiesOf(testBackend({ url: world().provider.url }))],
-      limits: { idleMs: 1_000 },
+      ttl: { idle: 1_000 },
     })
     await expect
       .poll(async () => (await fleet.sweep({ dryRun: true, wait: 0 })).overdue)
@@ -143,9 +144,14 @@ describeWorld(
       const stopped = await sandman('sweep', '--dry-run', '--backend', 'test')
       expect(stopped.output).toContain('STOPPED since')
       expect(stopped.code).toBe(1)
-      const believed = await sandman('sweep', '--believe', '--dry-run', '--backend', 'test', '--json')
+      expect(stopped.output).not.toContain('as it should be')
+      expect(await sandman('sweep', '--believe', '--dry-run')).toMatchObject({
+        code: 1,
+        output: expect.stringContaining('believe: is not for a dry run'),
+      })
+      const believed = await sandman('sweep', '--believe', '--backend', 'test', '--json', '--wait', '30s')
       expect(JSON.parse(believed.output).sweeps).toContainEqual(
-        expect.objectContaining({ backend: 'test', stopped: null }),
+        expect.objectContaining({ backend: 'test', stopped: null, believedUntil: expect.any(String) }),
       )
       await sweeping.stop()
     })

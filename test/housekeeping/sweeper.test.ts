@@ -110,6 +110,7 @@ describeWorld(
       keeper.advance(keeper.deps.housekeeping.looksApartMs)
       await keeper.sweep()
       expect((await fleet.get(failed.id)).state).toBe('suspended') // no whole round was believed since
+      keeper.advance(keeper.deps.housekeeping.lookAgainMs)
       await keeper.sweep('test', { asked: true })
       expect(await settled(world(), failed)).toMatchObject({ state: 'gone', goneReason: 'checkpoint_missing' })
       expect((await fleet.get(running.id)).state).toBe('running')

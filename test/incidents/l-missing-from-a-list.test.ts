@@ -19,7 +19,9 @@ describeIncident(
       held.open()
       expect((await snapshotting).operation).toMatchObject({ status: 'succeeded' })
       const before = provider.count('look', hidden.providerRef as string)
-      await keeper.sweepTwice() // at rest, and still not shown
+      await keeper.sweep('test', { asked: true }) // at rest, and still not shown
+      expect(await keeper.findings()).toEqual([])
+      await keeper.sweepTwice()
       expect(provider.count('look', hidden.providerRef as string)).toBeGreaterThan(before)
       expect(await keeper.findings()).toEqual([])
       expect((await fleet.get(hidden.id)).state).toBe('running')

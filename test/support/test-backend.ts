@@ -125,6 +125,7 @@ export function testBackend({
           ...checkpoints,
           preserves: 'memory',
           consumesCheckpoint: false,
+          needsCheckpoint: true,
           async suspend(target, { key }, call) {
             await ask('suspend', { ref: target.ref, target, key }, call)
             return { checkpointRef: undefined } // as if its answer said nothing: `look` has to

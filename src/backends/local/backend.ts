@@ -12,7 +12,7 @@ import { endInstance } from './end.ts'
 import { exists, writeJson } from './files.ts'
 import { checkpointRefOf, type Home, hasHome, makeHome, refOf, withLock } from './home.ts'
 import { findInstance, requireInstance } from './instance.ts'
-import { listCheckpoints, listInstances, NOTHING, NOWHERE, placeOf } from './lists.ts'
+import { listCheckpoints, listInstances, NOTHING, placeOf } from './lists.ts'
 import { lookAt } from './look.ts'
 import { resume, suspend } from './pausing.ts'
 import { requireRunning } from './targets.ts'
@@ -41,8 +41,8 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
   const looking = <T>(what: string, call: Call, work: (home: Home) => Promise<T>) =>
     answer(what, call, async () => work(await home()))
 
-  const listing = <T>(what: string, call: Call, work: (home: Home) => Promise<T>, nothing: T) =>
-    answer(what, call, async () => ((await hasHome(folder, fleet)) ? work(await home()) : nothing))
+  const listing = <T, N>(what: string, call: Call, work: (home: Home) => Promise<T>, nothing: N) =>
+    answer(what, call, async (): Promise<T | N> => ((await hasHome(folder, fleet)) ? work(await home()) : nothing))
 
   const checkpoints = {
     verify: (ref: string, call: Call) => looking('verify a checkpoint', call, (at) => verifyCheckpoint(at, ref, call)),
@@ -79,7 +79,7 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
       }),
 
     lists: {
-      place: (call) => listing('find the name of its folder', call, async (at) => placeOf(at), NOWHERE),
+      place: (call) => listing('find the name of its folder', call, async (at) => placeOf(at), undefined),
       instances: (cursor, call) => listing('list sandboxes', call, (at) => listInstances(at, cursor, call), NOTHING),
       checkpoints: (cursor, call) =>
         listing('list checkpoints', call, (at) => listCheckpoints(at, cursor, call), NOTHING),
@@ -89,6 +89,7 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
       ...checkpoints,
       preserves: 'memory',
       consumesCheckpoint: false,
+      needsCheckpoint: false,
       suspend: (target, asked, call) =>
         changing('pause a sandbox', target.ref, call, (at) => suspend(at, target, asked, call)),
       resume: (sleeping, asked, call) =>
@@ -119,7 +120,10 @@ async function findOwned(home: Home, sandboxId: string): Promise<Found[]> {
   const found: Found[] = []
   for (const ref of await readdir(home.instances)) {
     if (!ref.includes(sandboxId) && !(await exists(path.join(home.instances, ref, 'instance.json')))) continue
-    const instance = await findInstance(home, ref)
+    const instance = await findInstance(home, ref).catch((error: unknown) => {
+      if (ref.includes(sandboxId)) throw error
+      return undefined // whose labels cannot be read stands in nobody's way
+    })
     if (instance?.labels.sandboxId === sandboxId) found.push({ ref, life: instance.labels.life })
   }
   return found

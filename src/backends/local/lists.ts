@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises'
-import type { Call, ListedCheckpoint, ListedInstance, Listing, Place } from '../backend.ts'
+import type { Call, ListedCheckpoint, ListedInstance, Listing, Place, Sighting } from '../backend.ts'
 import { readManifest } from './checkpoints.ts'
 import { type Home, isElsewhere } from './home.ts'
 import { findInstance } from './instance.ts'
@@ -12,8 +12,6 @@ const CHECKPOINTS_A_PAGE = 100
 /** What the system says when it lets nobody read anything, as opposed to what it says of one file. */
 const SHORTAGES = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
 
-/** Where nothing was made so far, nothing is missed. */
-export const NOWHERE: Place = { name: 'nothing here yet', holds: () => false }
 export const NOTHING: Listing<never> = { items: [], next: undefined }
 
 export function placeOf(home: Home): Place {
@@ -32,8 +30,12 @@ export async function listInstances(
     // By the mark of a copy that somebody made by hand, the processes of its original would be ended.
     if (!instance || fleet !== home.fleet || !mark?.startsWith(`${ref}.`) || !sandboxId || !life) return undefined
     const seen = await lookAt(instance).catch(leaveOut)
-    return { ref, sandboxId, life, ...(seen?.is === 'lost' && { isLost: true as const }) }
+    return { ref, sandboxId, life, ...(isLost(seen) && { isLost: true as const }) }
   })
+}
+
+function isLost(seen: Sighting | undefined): boolean {
+  return seen?.is === 'lost' || (seen?.is === 'suspended' && seen.broken !== undefined)
 }
 
 /** By what their manifests say. Whether they are whole is for `verify` to say. */

@@ -1,14 +1,18 @@
 import type { Sighting } from '../backend.ts'
 import { exists } from './files.ts'
-import { findSupervisor, type Instance, readLife, readStarted } from './instance.ts'
-import { findMembers } from './processes.ts'
+import { findSupervisor, type Instance, type Life, readLife, readStarted } from './instance.ts'
+import { canLiveOn, findMembers } from './processes.ts'
 
 /** Only a supervisor that nobody has even tried to start for this long is not coming. */
 const START_MS_MAX = 30_000
 
 export async function lookAt(instance: Instance): Promise<Exclude<Sighting, { is: 'absent' }>> {
   const life = await readLife(instance)
-  if (life.is === 'asleep') return { is: 'suspended', checkpointRef: life.checkpointRef }
+  if (life.is === 'asleep') {
+    const missing = await findMissing(instance, life)
+    const broken = missing !== undefined && { broken: `its processes are gone (${missing})` }
+    return { is: 'suspended', checkpointRef: life.checkpointRef, ...broken }
+  }
   // In this order: a supervisor that becomes ready between the two looks is not missed.
   const supervisor = await findSupervisor(instance)
   const started = await readStarted(instance)
@@ -20,6 +24,15 @@ export async function lookAt(instance: Instance): Promise<Exclude<Sighting, { is
     return { is: 'changing', why: 'its supervisor is about to be started' }
   }
   return lost(instance, `${instance.ref} was made, but its supervisor never became ready`)
+}
+
+/** Which of the processes that it needs are gone; undefined when it can go on. */
+export async function findMissing(instance: Instance, life: Life): Promise<string | undefined> {
+  if (!(await findSupervisor(instance))) return 'with their supervisor, as after a restart of this machine'
+  const expected = life.is === 'asleep' ? life.frozen : []
+  const alive = await Promise.all(expected.map(canLiveOn))
+  const gone = expected.filter((_process, at) => !alive[at]).map(({ pid }) => pid)
+  return gone.length === 0 ? undefined : `process ${gone.join(', ')}`
 }
 
 /** Nobody looks after it any more. What runs in it does not know that, and goes on until it is ended. */

@@ -4,16 +4,8 @@ import { discardCheckpoint, requireCheckpoint, writeCheckpoint } from './checkpo
 import { writeJson } from './files.ts'
 import { freeze, thaw } from './freeze.ts'
 import { checkpointRefOf, type Home } from './home.ts'
-import {
-  findSupervisor,
-  type Instance,
-  type Life,
-  lifeFile,
-  readLife,
-  readStarted,
-  requireInstance,
-} from './instance.ts'
-import { lookAt } from './look.ts'
+import { type Instance, type Life, lifeFile, readLife, readStarted, requireInstance } from './instance.ts'
+import { findMissing, lookAt } from './look.ts'
 import { canLiveOn } from './processes.ts'
 import { requireRunning } from './targets.ts'
 
@@ -66,6 +58,9 @@ export async function resume(
 ): Promise<void> {
   const instance = await requireInstance(home, ref)
   const life = await readLife(instance)
+  const sighting = await lookAt(instance)
+  if (sighting.is === 'changing')
+    throw new BackendError('sandbox_unreachable', `${instance.ref} is not ready: ${sighting.why}`)
   const missing = await findMissing(instance, life)
   if (missing !== undefined) {
     const copy = life.is === 'asleep' ? (checkpointRef ?? life.checkpointRef) : undefined
@@ -85,18 +80,6 @@ export async function resume(
 async function wake(instance: Instance, incarnation: string): Promise<void> {
   await thaw(instance)
   await setLife(instance, { is: 'awake', incarnation })
-}
-
-/** Which of the processes that it needs are gone; undefined when it can go on. */
-async function findMissing(instance: Instance, life: Life): Promise<string | undefined> {
-  const sighting = await lookAt(instance)
-  if (sighting.is === 'changing')
-    throw new BackendError('sandbox_unreachable', `${instance.ref} is not ready: ${sighting.why}`)
-  if (!(await findSupervisor(instance))) return 'with their supervisor, as after a restart of this machine'
-  const expected = life.is === 'asleep' ? life.frozen : []
-  const alive = await Promise.all(expected.map(canLiveOn))
-  const gone = expected.filter((_process, at) => !alive[at]).map(({ pid }) => pid)
-  return gone.length === 0 ? undefined : `process ${gone.join(', ')}`
 }
 
 async function findLivingParts(instance: Instance) {

@@ -5,7 +5,7 @@ import { type Kysely, sql } from 'kysely'
  * what was found there that should not be. Every index here is of what is due, and not of what exists.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of [LIMITS, CAUSES, CHECKPOINTS, DEADLINES, SWEEPS, FINDINGS, PRUNING])
+  for (const statement of [LIMITS, SLEEP, CAUSES, CHECKPOINTS, DEADLINES, SWEEPS, FINDINGS, PRUNING])
     await sql.raw(statement).execute(db)
 }
 
@@ -26,22 +26,40 @@ const LIMITS = `
   alter table sandman.sandboxes
     add column idle_at      timestamptz generated always as (sandman.later(last_active_at, idle_ttl_ms)) stored,
     add column hard_at      timestamptz generated always as (sandman.later(created_at, hard_ttl_ms)) stored,
-    add column retention_at timestamptz generated always as (sandman.later(coalesce(suspended_at, state_changed_at), retention_ms)) stored;
+    add column retention_at timestamptz generated always as (sandman.later(suspended_at, retention_ms)) stored;
 
-  create index sandboxes_idle on sandman.sandboxes (fleet, idle_at)
-    where state = 'running' and open_executions = 0 and idle_at is not null and (can_pause or idle_if_unsupported = 'kill');
-  create index sandboxes_idle_by_fleet on sandman.sandboxes (fleet, can_pause, last_active_at)
+  create index sandboxes_idle on sandman.sandboxes (fleet, (can_pause or coalesce(idle_if_unsupported = 'kill', false)), idle_at)
+    where state = 'running' and open_executions = 0 and idle_at is not null;
+  create index sandboxes_idle_by_fleet on sandman.sandboxes
+    (fleet, (can_pause or coalesce(idle_if_unsupported = 'kill', false)), last_active_at)
     where state = 'running' and open_executions = 0 and idle_ttl_ms is null;
   create index sandboxes_hard on sandman.sandboxes (fleet, hard_at)
     where state <> 'gone' and hard_at is not null;
   create index sandboxes_hard_by_fleet on sandman.sandboxes (fleet, created_at)
     where state <> 'gone' and hard_ttl_ms is null;
   create index sandboxes_retention on sandman.sandboxes (fleet, retention_at)
-    where state = 'suspended' and retention_at is not null;
-  create index sandboxes_retention_by_fleet on sandman.sandboxes (fleet, (coalesce(suspended_at, state_changed_at)))
-    where state = 'suspended' and retention_ms is null;
+    where state = 'suspended' and open_executions = 0 and retention_at is not null;
+  create index sandboxes_retention_by_fleet on sandman.sandboxes (fleet, suspended_at)
+    where state = 'suspended' and open_executions = 0 and retention_ms is null;
   create index sandboxes_backend on sandman.sandboxes (fleet, backend) where state <> 'gone';
+  create index sandboxes_origin on sandman.sandboxes ((spec ->> 'from')) where state <> 'gone' and spec ->> 'from' is not null;
   create index sandboxes_at_work_since on sandman.sandboxes (fleet, state_changed_at) where operation_id is not null;
+`
+
+/**
+ * Since when it sleeps is kept by the database, because workers of the release before this one do not write it. What fails to wake
+ * a sandbox, or to end it, has not woken it.
+ */
+const SLEEP = `
+  create function sandman.remember_sleep() returns trigger language plpgsql as $$
+  begin
+    new.suspended_at := case new.state when 'suspended' then new.state_changed_at end;
+    return new;
+  end $$;
+  create trigger sandboxes_fall_asleep before insert or update on sandman.sandboxes for each row
+    when (new.state = 'suspended' and new.suspended_at is null
+      or new.suspended_at is not null and new.state not in ('suspended', 'resuming', 'killing'))
+    execute function sandman.remember_sleep();
 `
 
 /** Who asked for an operation, when no app did, and by what right. */
@@ -55,6 +73,14 @@ const CHECKPOINTS = `
     add column fleet     text,
     add column verify_at timestamptz;
   update sandman.checkpoints set fleet = sandboxes.fleet from sandman.sandboxes where sandboxes.id = checkpoints.sandbox_id;
+  create function sandman.know_fleet() returns trigger language plpgsql as $$
+  begin
+    new.fleet := (select fleet from sandman.sandboxes where id = new.sandbox_id);
+    new.verify_at := coalesce(new.verify_at, new.created_at);
+    return new;
+  end $$;
+  create trigger checkpoints_know_their_fleet before insert on sandman.checkpoints for each row
+    when (new.fleet is null) execute function sandman.know_fleet();
   create index checkpoints_to_verify on sandman.checkpoints (fleet, verify_at) where status = 'ready' and verify_at is not null;
   create index checkpoints_provider_ref on sandman.checkpoints (provider_ref);
 `
@@ -79,6 +105,7 @@ const SWEEPS = `
     ended_at        timestamptz,
     instances       integer not null default 0,
     checkpoints     integer not null default 0,
+    strangers       integer not null default 0,
     expected        integer not null default 0,
     missing         integer not null default 0,
     taken_by        text,
@@ -120,6 +147,7 @@ const FINDINGS = `
     looks         jsonb not null,
     first_seen_at timestamptz not null,
     look_at       timestamptz,
+    acting_at     timestamptz,
     acted_at      timestamptz,
     operation_id  text,
     primary key (fleet, backend, kind, ref),
