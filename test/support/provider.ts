@@ -145,6 +145,8 @@ type Attach = { ref: string; agent: { incarnation: string; key?: string }; from:
 type Body = Record<string, never> & { [key: string]: unknown }
 type Reply = { result: unknown } | { error: { type: string; message: string } }
 
+export type FakePage = { items: { ref: string }[]; next: string | null }
+
 const STREAM_PIECE = 64 * 1024
 
 /** What resuming sets the time-to-live to, whatever was asked for: silently, as some do. */
@@ -165,6 +167,8 @@ const HONEST = {
   breaksStreams: (_from: number): StreamFault | undefined => undefined,
   tellsTotals: true,
   shows: (_ref: string): boolean => true,
+  turnsPages: (page: FakePage): FakePage => page,
+  failsFor: (_ref: string): boolean => false,
   pageSize: 100,
 }
 
@@ -200,6 +204,10 @@ export class FakeProvider {
   /** Whether a list shows it. What it does not show is there all the same. */
   shows = HONEST.shows
   pageSize = HONEST.pageSize
+  /** Of these, single looks fail. */
+  failsFor = HONEST.failsFor
+  /** What becomes of a page before it is sent. */
+  turnsPages = HONEST.turnsPages
 
   /** Bytes of output that were handed to sockets. */
   streamed = 0
@@ -333,7 +341,9 @@ export class FakeProvider {
     const body = JSON.parse(await read(request)) as Body
     this.#attempts.set(method, this.attempts(method) + 1)
     await this.#gates.get(method)?.enter()
-    const fault = this.#once.get(method)?.shift() ?? this.#always.get(method)
+    const isAway = method === 'look' && this.failsFor(String(body.ref))
+    const away = isAway ? ({ kind: 'status', status: 503 } as const) : undefined
+    const fault = away ?? this.#once.get(method)?.shift() ?? this.#always.get(method)
     const performs = !fault || ('performed' in fault && fault.performed)
     if (performs && !fault && method === 'attach') return this.#stream(response, body as unknown as Attach)
     const reply = performs ? this.#perform(method, body) : undefined
@@ -430,7 +440,7 @@ export class FakeProvider {
       ...('state' in item && item.state === 'lost' && { isLost: true }),
       ...('kind' in item && { kind: item.kind }),
     }))
-    return { items, next: own.length > this.pageSize ? items.at(-1)?.ref : null }
+    return this.turnsPages({ items, next: own.length > this.pageSize ? (items.at(-1)?.ref ?? null) : null })
   }
 
   agentKeysOf(sandboxId: string): string[] {
