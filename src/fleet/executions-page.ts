@@ -102,6 +102,7 @@ has ended. A reader that comes back goes on with \`from: lastPiece.to\`. However
 in the middle of a character, so decode with \`new TextDecoder().decode(bytes, { stream: true })\`.
 
 At most \`outputBytesMax\` bytes are kept (64 MiB unless the caller says otherwise), and then a line that says so; \`truncated\` is
-true, and the rest is not read.
+true, and the rest is not read. The output of an execution that ended long ago is forgotten (\`SANDMAN_KEEP\`, 30 days unless it says
+otherwise): then there is nothing to read, while \`outputBytes\` still says how much there was.
 `
 }

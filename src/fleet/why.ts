@@ -166,11 +166,10 @@ const TELL: Record<EventRow['type'], (told: Told) => string> = {
 
   instance_swept: (told) => swept(told, 'ended the instance'),
   checkpoint_swept: (told) => swept(told, 'deleted the checkpoint'),
-  checkpoint_lost: ({ detail: { ref, backend, looks = [] } }) =>
-    sentences(
-      `The sweeper saw that the checkpoint ${ref} at ${backend} is not there, or not whole`,
-      ...looks.map(look),
-    ),
+  checkpoint_lost: ({ detail: { ref, backend, looks = [] } }) => {
+    const which = ['checkpoint', ref, backend && `at ${backend}`].filter(Boolean).join(' ')
+    return sentences(`The sweeper saw that the ${which} is not there, or not whole`, ...looks.map(look))
+  },
 }
 
 /** A newer release may write what this one has no words for. */

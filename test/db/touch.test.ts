@@ -74,3 +74,19 @@ test('who is asked to be destroyed because it slept, and was woken meanwhile, is
   expect(await asked()).toBeUndefined() // it sleeps again, and not since then
   expect((await ledger.sandbox(asleep.id)).state).toBe('suspended')
 })
+
+test('since when a sandbox sleeps is kept by the database, also for workers that do not write it', async () => {
+  const { ledger, clock } = given
+  const asleep = await ledger.at('suspended', { ttl: { retentionMs: 1_000 } })
+  expect(asleep.suspended_at).toEqual(asleep.state_changed_at)
+  clock.advance(10_000)
+  const { operation } = await ledger.ask(asleep.id, 'resume')
+  expect((await ledger.sandbox(asleep.id)).suspended_at).toEqual(asleep.suspended_at)
+  await ledger.perform(operation.id)
+  expect(await ledger.sandbox(asleep.id)).toMatchObject({ suspended_at: null, retention_at: null })
+  clock.advance(10_000)
+  await ledger.perform((await ledger.ask(asleep.id, 'pause')).operation.id)
+  expect((await ledger.sandbox(asleep.id)).suspended_at).toEqual(clock.stoppedAt())
+  const checkpoint = await ledger.db.selectFrom('checkpoints').selectAll().where('sandbox_id', '=', asleep.id).execute()
+  expect(checkpoint.every(({ fleet }) => fleet === ledger.fleet)).toBe(true)
+})

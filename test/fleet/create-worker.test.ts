@@ -80,3 +80,24 @@ test('a worker whose database is away or not migrated does not start', async () 
   ).rejects.toMatchObject({ code: 'database_unreachable' })
   await expect(createWorker({ databaseUrl: 'nonsense', backends })).rejects.toMatchObject({ code: 'config_invalid' })
 })
+
+test.each([
+  [{ ttl: { idle: '30m,hard=1s' } }, 'ttl.idle: must be a duration'],
+  [{ ttl: { soft: '1h' } }, 'ttl: Unrecognized key'],
+  [{ keep: { events: 'never' } }, 'keep.events: must be a duration'],
+  [{ housekeeping: { looksApartMs: -5 } }, 'housekeeping.looksApartMs: Too small'],
+  [{ housekeeping: { roundMs: '5m' } }, 'housekeeping.roundMs: Invalid input'],
+  [{ housekeeping: { hurry: 1 } }, 'housekeeping: Unrecognized key'],
+])('%j is refused by its name, before anything is opened', async (options, message) => {
+  const databaseUrl = 'postgres://nobody@127.0.0.1:1/nothing'
+  await expect(createWorker({ databaseUrl, backends: [], ...(options as object) })).rejects.toMatchObject({
+    code: 'request_invalid',
+    message: expect.stringContaining(message),
+  })
+})
+
+test('the limits that a fleet reports by are checked when it is created', () => {
+  const databaseUrl = 'postgres://nobody@127.0.0.1:1/nothing'
+  for (const ttl of [{ idle: Number.NaN }, { idle: -1 }, { idleMs: 1_000 }])
+    expect(() => createFleet({ databaseUrl, ttl: ttl as never })).toThrow('ttl')
+})

@@ -6,7 +6,7 @@ import type { Sandbox } from '../../src/index.ts'
 import { work } from '../executions/setup.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
-import type { World } from '../support/world.ts'
+import { createWorld, type World } from '../support/world.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -309,6 +309,18 @@ describeWorld(
       const printed: unknown[] = []
       for await (const piece of fleet.output(execution.id)) printed.push(piece)
       expect(printed).toEqual([])
+    })
+
+    test('forgets nothing of another fleet in the same database', async () => {
+      const theirs = await createWorld('postgres', { databaseUrl: world().home.databaseUrl })
+      await theirs.startWorker()
+      const { id } = await theirs.running()
+      world().provider.starts = (agent) => agent.exit()
+      const { reap, advance } = housekeeper(world())
+      advance(100 * DAY_MS)
+      await reap()
+      expect((await theirs.fleet.events(id)).items.map(({ type }) => type)).toEqual(['spawn_began', 'spawned'])
+      await theirs.end()
     })
 
     test('leaves no gap: a state change that was kept goes with the next of its sandbox', async () => {
