@@ -453,7 +453,7 @@ describe('from the database', () => {
     expect(told.isComplete).toBe(false)
     expect(told.story).toHaveLength(501)
     expect(told.story[0]?.text).toMatch(/^It came to life, and runs\. An app had asked to make it\./)
-    expect(told.story.at(-1)?.text).toBe('The sweeper saw that there is no checkpoint 600.')
+    expect(told.story.at(-1)?.text).toBe('The sweeper saw that the checkpoint 600 is not there, or not whole.')
     expect(told.answer).toMatch(/has been running since 2026-03-01 12:00:00Z: an app asked to make it\.$/)
   })
 
