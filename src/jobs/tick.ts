@@ -41,8 +41,8 @@ export type Tick = {
 export class ProviderFails extends Error {}
 
 /**
- * A single look, of which a tick has only so many. Undefined when it brought no answer: one that fails says nothing about its
- * sandbox, and several in a row say that the provider fails.
+ * A single look, of which a tick has only so many. Undefined when it brought no answer: that says nothing about its sandbox. After
+ * several in a row the provider itself is asked.
  */
 export async function lookOnce<T>(tick: Tick, what: string, look: () => Promise<T>): Promise<T | undefined> {
   const { deps, hold, signal } = tick
