@@ -35,17 +35,19 @@ export async function reap(deps: ReapDeps, { signal }: { signal: AbortSignal }):
   const asked: Record<LimitName, number> = { hard: 0, retention: 0, idle: 0 }
   let destroyed = 0
   for (const limit of LIMIT_NAMES) {
-    const isDestructive = LIMITS[limit].does === 'destroy'
     while (!isOver()) {
-      const max = isDestructive ? Math.min(housekeeping.reapBatch, deps.destroyMax - destroyed) : housekeeping.reapBatch
+      const left = LIMITS[limit].does === 'destroy' ? deps.destroyMax - destroyed : Number.POSITIVE_INFINITY
+      const max = Math.min(housekeeping.reapBatch, left)
       if (max <= 0) break
       const due = await claim(deps, limit, max)
       await forEach(due, async (sandbox) => {
+        const ends = LIMITS[limit].does === 'destroy' || !sandbox.can_pause
+        if (ends && destroyed >= deps.destroyMax) return // it comes up again
+        if (ends) destroyed++
         const answer = await askOf(deps, sandbox)
-        if (answer === undefined) return
-        asked[limit]++
+        if (answer !== undefined) asked[limit]++
         // What has been asked for before, and cannot be done, is not in the way of what can.
-        if (isDestructive && (answer === 'work' || answer === 'wait')) destroyed++
+        if (ends && answer !== 'work' && answer !== 'wait') destroyed--
       })
       if (due.length < max) break
     }

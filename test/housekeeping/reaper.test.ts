@@ -163,6 +163,18 @@ describeWorld(
       for (const each of due) expect(await stateOf(world(), each)).toBe('gone')
     })
 
+    test('counts what cannot be paused among what it ends', async () => {
+      const ttl = { idle: '1h', ifUnsupported: 'kill' } as const
+      const due = await Promise.all(Array.from({ length: 3 }, () => world().running({ backend: 'plain', ttl })))
+      const { reap, advance, deps, events } = housekeeper(world(), { destroyMax: 2 })
+      advance(HOUR_MS)
+      await reap()
+      expect(events.count('reaper.asked')).toBe(2)
+      advance(deps.housekeeping.reapAgainMs)
+      await reap()
+      for (const each of due) expect(await stateOf(world(), each)).toBe('gone')
+    })
+
     test('asks again for what could not be done, but not on every tick', async () => {
       const sandbox = await world().running({ ttl: { idle: '1h' } })
       const { provider } = world()
