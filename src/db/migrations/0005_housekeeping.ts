@@ -76,7 +76,8 @@ const CHECKPOINTS = `
   create function sandman.know_fleet() returns trigger language plpgsql as $$
   begin
     new.fleet := (select fleet from sandman.sandboxes where id = new.sandbox_id);
-    new.verify_at := coalesce(new.verify_at, new.created_at);
+    -- What is imported is young no more.
+    new.verify_at := coalesce(new.verify_at, case when new.created_at > now() - interval '1 hour' then new.created_at end);
     return new;
   end $$;
   create trigger checkpoints_know_their_fleet before insert on sandman.checkpoints for each row

@@ -136,7 +136,11 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
       type: 'checkpoint_missing',
       message: expect.stringMatching(`processes of .* are gone .* whole in checkpoint ${checkpointRef}`),
     })
-    expect(await bench.backend.look(REF, CALL)).toEqual({ is: 'suspended', checkpointRef })
+    expect(await bench.backend.look(REF, CALL)).toEqual({
+      is: 'suspended',
+      checkpointRef,
+      broken: expect.stringContaining('processes are gone'),
+    })
   })
 
   test('a sandbox that sleeps is ended by who means a sleeping one', async () => {
@@ -202,7 +206,11 @@ test('a paused sandbox outlives its worker, but not its supervisor, and says so'
   process.kill(supervisor?.pid ?? 0, 'SIGKILL')
   await expect.poll(() => isGone(supervisor?.pid ?? 0)).toBe(true)
   const other = openLocalBackend({ folder: bench.folder, fleet: 'test' })
-  expect(await other.look(REF, CALL)).toEqual({ is: 'suspended', checkpointRef })
+  expect(await other.look(REF, CALL)).toEqual({
+    is: 'suspended',
+    checkpointRef,
+    broken: expect.stringContaining('processes are gone'),
+  })
   const resuming = (other.pausing as Pausing).resume({ ref: REF, checkpointRef }, WAKING, CALL)
   await expect(resuming).rejects.toMatchObject({
     type: 'checkpoint_missing',
@@ -247,7 +255,11 @@ describe.each([
       const resuming = pausingOf(bench).resume({ ref: REF, checkpointRef: known }, WAKING, CALL)
       await expect(resuming).rejects.toMatchObject({ type, message: expect.stringMatching(message) })
     }
-    expect(await bench.backend.look(REF, CALL)).toEqual({ is: 'suspended', checkpointRef })
+    expect(await bench.backend.look(REF, CALL)).toEqual({
+      is: 'suspended',
+      checkpointRef,
+      broken: expect.stringContaining('processes are gone'),
+    })
   })
 })
 
