@@ -6,6 +6,8 @@ const LONG = [
   'db/every-schedule',
   'fleet/dev',
   'jobs/crash-postgres',
+  'incidents/t-redis-was-flushed',
+  'incidents/local',
   'embedded/postgres',
   'fleet/shutdown',
   'jobs/crash-redis',

@@ -136,7 +136,7 @@ describeStores('a real worker process', (kind) => {
   })
 
   test('puts the ids of a job on every line of it', async () => {
-    const worker = await startWorker()
+    const worker = await startWorker({ SANDMAN_QUEUES: 'canary' })
     const { id } = await sendCanary(database.db, { fleet, clock: runningClock })
     await producer.ring(canaryQueue, { canaryId: id })
     await worker.logged('job.done')

@@ -5,7 +5,7 @@ import { housekeeper } from '../support/housekeeper.ts'
 import type { World } from '../support/world.ts'
 
 const EMPTY = 2_206
-const HEALTHY = 60
+const HEALTHY = 30
 const PER_TICK = 500
 
 /** Rows as another system has left them: suspended, each with a checkpoint that was never there. */
@@ -70,7 +70,7 @@ describeIncident(
       expect(provider.count('end')).toBe(0)
       const { items } = await fleet.list({ state: 'gone', limit: 1 })
       expect((await fleet.why(items[0]?.id as string)).answer).toMatch(/gone/)
-    })
+    }, 180_000)
   },
   { stores: ['redis'] },
 )

@@ -3,41 +3,45 @@ import { describeIncident } from '../support/describe-world.ts'
 
 const HOUR_MS = 3_600_000
 
-describeIncident('G: every resumed sandbox lived for exactly 300 s', (world) => {
-  const livesFor = (ref: string | null) => (world().provider.instances.get(ref as string)?.endsAtMs ?? 0) - Date.now()
+describeIncident(
+  'G: every resumed sandbox lived for exactly 300 s',
+  (world) => {
+    const livesFor = (ref: string | null) => (world().provider.instances.get(ref as string)?.endsAtMs ?? 0) - Date.now()
 
-  test('the time-to-live is set on every resume, although resuming has reset it, and read back', async () => {
-    const { fleet } = world()
-    const { id } = await world().suspended()
-    const { sandbox } = await fleet.resume(id, { wait: '30s' })
-    expect(livesFor(sandbox.providerRef)).toBeGreaterThan(HOUR_MS - 60_000)
-    expect(sandbox.expiresAt?.getTime()).toBe(world().provider.instances.get(sandbox.providerRef as string)?.endsAtMs)
-  })
+    test('the time-to-live is set on every resume, although resuming has reset it, and read back', async () => {
+      const { fleet } = world()
+      const { id } = await world().suspended()
+      const { sandbox } = await fleet.resume(id, { wait: '30s' })
+      expect(livesFor(sandbox.providerRef)).toBeGreaterThan(HOUR_MS - 60_000)
+      expect(sandbox.expiresAt?.getTime()).toBe(world().provider.instances.get(sandbox.providerRef as string)?.endsAtMs)
+    })
 
-  test('it is the sandbox’s own hard limit when it has one', async () => {
-    const { fleet } = world()
-    const { id } = await world().suspended({ ttl: { hard: '3h' } })
-    const { sandbox } = await fleet.resume(id, { wait: '30s' })
-    expect(livesFor(sandbox.providerRef)).toBeGreaterThan(3 * HOUR_MS - 60_000)
-  })
+    test('it is the sandbox’s own hard limit when it has one', async () => {
+      const { fleet } = world()
+      const { id } = await world().suspended({ ttl: { hard: '3h' } })
+      const { sandbox } = await fleet.resume(id, { wait: '30s' })
+      expect(livesFor(sandbox.providerRef)).toBeGreaterThan(3 * HOUR_MS - 60_000)
+    })
 
-  test('a set that was lost is found out by reading back, and set again', async () => {
-    const { fleet, provider } = world()
-    const { id } = await world().suspended()
-    provider.ttlMsMax = 300_000
-    const held = provider.holdAt('lease')
-    const resuming = fleet.resume(id, { wait: '30s' })
-    await held.entered(1)
-    held.open()
-    await expect.poll(() => provider.count('lease')).toBeGreaterThan(0)
-    const { operation, sandbox } = await resuming
-    // A provider with a shorter maximum is believed after the second time, and the truth is what is shown.
-    expect(operation.status).toBe('succeeded')
-    expect(
-      provider.performed.filter(({ method, ref }) => method === 'lease' && ref === sandbox.providerRef).length,
-    ).toBe(3)
-    expect((sandbox.expiresAt as Date).getTime() - Date.now()).toBeLessThan(300_001)
-    const { items } = await fleet.events(id)
-    expect(items.at(-1)?.detail).toMatchObject({ evidence: { lease: { asked_ms: HOUR_MS } } })
-  })
-})
+    test('a set that was lost is found out by reading back, and set again', async () => {
+      const { fleet, provider } = world()
+      const { id } = await world().suspended()
+      provider.ttlMsMax = 300_000
+      const held = provider.holdAt('lease')
+      const resuming = fleet.resume(id, { wait: '30s' })
+      await held.entered(1)
+      held.open()
+      await expect.poll(() => provider.count('lease')).toBeGreaterThan(0)
+      const { operation, sandbox } = await resuming
+      // A provider with a shorter maximum is believed after the second time, and the truth is what is shown.
+      expect(operation.status).toBe('succeeded')
+      expect(
+        provider.performed.filter(({ method, ref }) => method === 'lease' && ref === sandbox.providerRef).length,
+      ).toBe(3)
+      expect((sandbox.expiresAt as Date).getTime() - Date.now()).toBeLessThan(300_001)
+      const { items } = await fleet.events(id)
+      expect(items.at(-1)?.detail).toMatchObject({ evidence: { lease: { asked_ms: HOUR_MS } } })
+    })
+  },
+  { stores: ['redis'] },
+)

@@ -58,5 +58,5 @@ describeIncident(
       expect(settled.sandbox).toMatchObject({ state: 'gone', goneReason: 'killed' })
     })
   },
-  { patience: IMPATIENT },
+  { patience: IMPATIENT, stores: ['postgres'] },
 )

@@ -68,5 +68,5 @@ describeIncident(
       expect(provider.instancesOf(sandbox.id)).toEqual([])
     })
   },
-  { worker: false },
+  { worker: false, stores: ['postgres'] },
 )

@@ -26,5 +26,5 @@ describeIncident(
       })
     })
   },
-  { patience: IMPATIENT },
+  { patience: IMPATIENT, stores: ['redis'] },
 )

@@ -191,5 +191,5 @@ describeIncident(
       expect(Math.abs((sandbox.expiresAt as Date).getTime() - endMs)).toBeLessThan(1_000)
     })
   },
-  { patience: { ...IMPATIENT, changingMs: 500, pendingMs: QUICK.pendingMs } },
+  { patience: { ...IMPATIENT, changingMs: 500, pendingMs: QUICK.pendingMs }, stores: ['redis'] },
 )
