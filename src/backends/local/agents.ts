@@ -106,7 +106,8 @@ export async function stopAgent(home: Home, agent: Agent, call: Call): Promise<v
   const asked = await changing(async (instance) => {
     if (key !== undefined && (await hasAgent(instance.folder, key))) await isStarted(instance, key, call)
     const processes = await findAgent(instance, key)
-    for (const { pid } of processes) kill(pid, 'SIGTERM')
+    // All stand still meanwhile: a shell whose child is told first would go on with its next line, and end well.
+    for (const signal of ['SIGSTOP', 'SIGTERM', 'SIGCONT'] as const) for (const { pid } of processes) kill(pid, signal)
     return processes
   })
   if (asked.length > 0) {
