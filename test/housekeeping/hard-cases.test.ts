@@ -1,6 +1,9 @@
 import { sql } from 'kysely'
 import { beforeEach, expect, test } from 'vitest'
 import { type Backend, BackendError, type Place } from '../../src/backends/backend.ts'
+import { runningClock } from '../../src/clock.ts'
+import { Events } from '../../src/events.ts'
+import { ask } from '../../src/fleet/ask.ts'
 import type { Sandbox } from '../../src/index.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { type Housekeeper, housekeeper } from '../support/housekeeper.ts'
@@ -205,6 +208,36 @@ describeWorld(
       expect(await sweeping).toMatchObject({ kind: 'superseded' })
       expect(keeper.events.count('sweep.acted')).toBe(0)
       expect((await world().fleet.get(lost.id)).state).toBe('running')
+    })
+
+    test('is told so by the operation that it asks for, when that finds everything as it should be', async () => {
+      const { fleet, provider, db, place, eye } = world()
+      const [asleep, awake] = [await world().suspended(), await world().running()]
+      const bell = { db, producer: eye, fleet: place.fleet, clock: runningClock, events: new Events() }
+      for (const [sandbox, kind] of [
+        [asleep, 'destroy'],
+        [awake, 'kill'],
+      ] as const) {
+        const { operation } = await ask(bell, { sandboxId: sandbox.id, kind, options: { only: 'lost' } })
+        const settled = await fleet.operation(operation.id, { wait: '30s' })
+        expect(settled.operation).toMatchObject({ status: 'failed', error: { errorType: 'invalid_transition' } })
+        expect(settled.sandbox).toMatchObject({ state: sandbox.state, checkpoint: sandbox.checkpoint })
+      }
+      expect(provider.checkpoints.has(checkpointOf(asleep))).toBe(true)
+    })
+
+    test('is not surprised that what its provider was to end by itself is not there', async () => {
+      const { db } = world()
+      const expired = await Promise.all(Array.from({ length: 40 }, () => world().running()))
+      await sql`update sandman.sandboxes set expires_at = now() - interval '1 minute'
+        where id = any (${expired.map(({ id }) => id)}::text[])`.execute(db)
+      const keeper = housekeeper(world())
+      await keeper.sweep('test', { asked: true })
+      for (const each of expired) lose(world(), each)
+      await keeper.sweepTwice()
+      expect(await keeper.state()).toMatchObject({ stopped_at: null })
+      for (const each of expired)
+        expect(await settled(world(), each)).toMatchObject({ state: 'gone', goneReason: 'expired' })
     })
 
     test('leaves operations alone in a dry run', async () => {

@@ -5,7 +5,8 @@ import { type RedisServer, startPrivateRedis } from '../support/redis.ts'
 import { describeStores, type StoreKind } from '../support/stores.ts'
 import { createWorld, type World } from '../support/world.ts'
 
-const SANDBOXES = 250
+/** Four operations each. */
+const SANDBOXES = 125
 
 /** Everything that the queue knows, schedules and locks included. */
 async function forget(kind: StoreKind, { home }: World): Promise<void> {
@@ -44,17 +45,23 @@ describeStores('incident T: the queue forgot everything', (kind) => {
     )
     const held = provider.holdAt('suspend')
     const ids = spawned.map(({ sandbox }) => sandbox.id)
-    // A pause of each, and a destroy behind it.
-    const asked = (await Promise.all(ids.map(async (id) => [await fleet.pause(id), await fleet.destroy(id)]))).flat()
+    const ask = async (id: string) => [
+      await fleet.pause(id),
+      await fleet.resume(id),
+      await fleet.pause(id),
+      await fleet.destroy(id),
+    ]
+    const asked = (await Promise.all(ids.map(ask))).flat()
+    expect(asked).toHaveLength(500)
     await held.entered(1)
     await forget(kind, world)
     held.open()
     const settled = await Promise.all(asked.map(({ operation }) => fleet.operation(operation.id, { wait: '180s' })))
     for (const { operation } of settled) expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
     for (const id of ids) expect((await fleet.get(id)).state).toBe('gone')
-    const suspends = provider.performed.filter(({ method }) => method === 'suspend').map(({ ref }) => ref)
+    const suspends = provider.performed.filter(({ method }) => method === 'suspend').map(({ body }) => body.key)
     expect(new Set(suspends).size).toBe(suspends.length)
-    expect(suspends).toHaveLength(SANDBOXES)
+    expect(suspends).toHaveLength(2 * SANDBOXES)
     expect(provider.instances.size).toBe(0)
     await world.expectInvariants()
     await worker.stop()
