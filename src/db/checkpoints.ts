@@ -46,13 +46,14 @@ export async function recordDeleted(db: Db, id: string): Promise<void> {
   await sql`update sandman.checkpoints set status = 'deleted' where id = ${id} and status <> 'deleted'`.execute(db)
 }
 
-/** The same, by its provider's name. */
+/** The same, by its provider's name: whoever it is labelled with, another sandbox's row may have it. */
 export async function recordDeletedByRef(
   db: Db,
-  { sandboxId, ref }: { sandboxId: string; ref: string },
+  { fleet, backend, ref }: { fleet: string; backend: string; ref: string },
 ): Promise<void> {
-  await sql`update sandman.checkpoints set status = 'deleted'
-    where sandbox_id = ${sandboxId} and provider_ref = ${ref} and status <> 'deleted'`.execute(db)
+  await sql`update sandman.checkpoints set status = 'deleted' from sandman.sandboxes
+    where sandboxes.id = checkpoints.sandbox_id and sandboxes.fleet = ${fleet} and backend = ${backend}
+      and checkpoints.provider_ref = ${ref} and status <> 'deleted'`.execute(db)
 }
 
 /** Whether somebody was given this checkpoint as a snapshot, and may want to make a sandbox from it. */

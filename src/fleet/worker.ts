@@ -9,15 +9,11 @@ import { performExecution } from '../jobs/execution.ts'
 import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
 import { type JobDeps, performOperation, type Verb } from '../jobs/operation.ts'
 import { PATIENCE, type Patience } from '../jobs/patience.ts'
-import { pause } from '../jobs/pause.ts'
 import { reap } from '../jobs/reap.ts'
-import { resume } from '../jobs/resume.ts'
 import { RollCall } from '../jobs/roll-call.ts'
 import { Scribe } from '../jobs/scribe.ts'
-import { snapshot } from '../jobs/snapshot.ts'
-import { spawn } from '../jobs/spawn.ts'
 import { sweep } from '../jobs/sweep.ts'
-import { teardown } from '../jobs/teardown.ts'
+import { VERBS } from '../jobs/verbs.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
@@ -77,11 +73,11 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
     take(verb.queue, (payload, context) => performOperation(deps, verb, payload, context))
   const takers: Record<QueueName, () => Consumer> = {
     canary: () => take(canaryQueue, (payload) => signCanary(deps, payload)),
-    spawn: () => takeOperations(spawn),
-    pause: () => takeOperations(pause),
-    resume: () => takeOperations(resume),
-    snapshot: () => takeOperations(snapshot),
-    teardown: () => takeOperations(teardown),
+    spawn: () => takeOperations(VERBS.spawn),
+    pause: () => takeOperations(VERBS.pause),
+    resume: () => takeOperations(VERBS.resume),
+    snapshot: () => takeOperations(VERBS.snapshot),
+    teardown: () => takeOperations(VERBS.destroy),
     streams: () => take(streamsQueue, (payload, context) => performExecution(streams, payload, context)),
     reaper: () => take(reaperQueue, (_payload, context) => reap({ ...streams, ...keeping }, context)),
     sweeper: () => take(sweeperQueue, (payload, context) => sweep(sweeping, payload, context)),

@@ -68,7 +68,7 @@ async function decide(tick: Tick, finding: FindingRow): Promise<void> {
   if (verdict.is === 'unknown') return later()
   if (verdict.is === 'over' && finding.acting_at !== null) {
     // Its answer was lost, or whoever did it has died.
-    if (kind === 'checkpoint_unowned') await recordDeletedByRef(db, { sandboxId, ref })
+    if (kind === 'checkpoint_unowned') await recordDeletedByRef(db, finding)
     return recordAct(db, finding, { event: EVENTS[kind], clock })
   }
   if (verdict.is !== 'so') {
@@ -181,7 +181,7 @@ const VERDICTS: Record<FindingKind, (tick: Tick, finding: FindingRow) => Promise
         const provider = tick.providerFor(sandboxId)
         const discard = () => provider.ask('discard', (call) => checkpoints.discard(ref, call)).then(() => true)
         if (!(await lookOnce(tick, ref, discard))) return undefined
-        await recordDeletedByRef(deps.db, { sandboxId, ref })
+        await recordDeletedByRef(deps.db, { ...hold, ref })
         return {}
       },
     }

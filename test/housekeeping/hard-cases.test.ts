@@ -40,7 +40,17 @@ describeWorld(
       expect(sandbox.state).toBe('suspended')
       await housekeeper(world()).sweepTwice()
       expect(provider.checkpoints.has('taken-over')).toBe(true)
+      // Once it is awake nobody needs it: it goes, and the row says so, whoever it is labelled with.
+      provider.next('discard', { kind: 'status', status: 500 })
       expect((await fleet.resume(sandbox.id, { wait: '30s' })).operation.status).toBe('succeeded')
+      await housekeeper(world()).sweepTwice()
+      expect(provider.checkpoints.has('taken-over')).toBe(false)
+      const row = await world()
+        .db.selectFrom('checkpoints')
+        .selectAll()
+        .where('sandbox_id', '=', sandbox.id)
+        .executeTakeFirst()
+      expect(row?.status).toBe('deleted')
     })
 
     test('ends nothing when all checkpoints are said to be missing, and deletes none when they are there again', async () => {
