@@ -238,10 +238,10 @@ describeWorld(
 
     test('is not surprised that what its provider was to end by itself is not there', async () => {
       const { db } = world()
-      const expired = await Promise.all(Array.from({ length: 40 }, () => world().running()))
+      const expired = await Promise.all(Array.from({ length: 100 }, () => world().running()))
       await sql`update sandman.sandboxes set expires_at = now() - interval '1 minute'
         where id = any (${expired.map(({ id }) => id)}::text[])`.execute(db)
-      const keeper = housekeeper(world())
+      const keeper = housekeeper(world(), { destroyMax: 200 })
       await keeper.sweep('test', { asked: true })
       for (const each of expired) lose(world(), each)
       await keeper.sweepTwice()
