@@ -64,8 +64,12 @@ export const Spec = z.strictObject({
         .int()
         .min(1 << 20)
         .optional(),
+      /** In cores, of which one may have a part. */
+      cpusMax: z.number().min(0.01).max(1_024).optional(),
     })
     .optional(),
+  /** Nothing can be written but in the folders for temporary files. */
+  readOnlyRoot: z.boolean().optional(),
 })
 
 export type Spec = z.output<typeof Spec>

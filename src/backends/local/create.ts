@@ -20,6 +20,11 @@ export async function createInstance(home: Home, wanted: Wanted, options: { cgro
     const asked = JSON.stringify(wanted.spec.template)
     throw new BackendError('spec_invalid', `The local backend has no templates, so there is none called ${asked}`)
   }
+  for (const [name, asked] of Object.entries({
+    'limits.cpusMax': wanted.spec.limits?.cpusMax,
+    readOnlyRoot: wanted.spec.readOnlyRoot || undefined,
+  }))
+    if (asked !== undefined) throw new BackendError('spec_invalid', `The local backend cannot keep to \`${name}\``)
   const ref = refOf(home, wanted)
   if (!(await findInstance(home, ref))) await makeFolder(home, ref, wanted, options, call)
   const instance = await findInstance(home, ref)
