@@ -1,0 +1,109 @@
+import { BackendError, type Call, type Piece } from '../backend.ts'
+import { compose, type Inside, newMark } from './shell.ts'
+
+const PIECE_BYTES_MAX = 64 * 1024
+const CURSOR = /^\d{1,15}$/
+/** Whatever a login profile may say before the script begins is not more than this. */
+const NOISE_BYTES_MAX = 256 * 1024
+
+/** How the script ends that has seen the agent's end before it copied the rest; and the one that was at it for long enough. */
+const EXIT_CODE_OVER = 0
+const EXIT_CODE_SO_FAR = 10
+
+/** In twentieths of a second. Whoever was reading may have vanished without a word, and then nobody else would end the script. */
+const NAPS_MAX = 20 * 300
+
+/**
+ * The output from a byte of its file on, which the cursor names. The script copies what there is, and looks again after a pause
+ * that is short while something comes. It ends when the agent has ended, and otherwise after five minutes: then so does this.
+ */
+export async function* attach(
+  inside: Inside,
+  part: string,
+  cursor: string | undefined,
+  call: Call,
+): AsyncGenerator<Piece> {
+  call.signal.throwIfAborted()
+  let at = positionOf(cursor)
+  const mark = newMark()
+  const reading = inside.shell.stream(compose(inside, mark, script(part, at)), call)
+  try {
+    const answer = await readAnswer(reading, mark)
+    if (answer.words[0] === 'none') return
+    if (answer.words[0] === 'beyond') throw badCursor(`${at}, when there are only ${answer.words[1]} bytes`)
+    let bytes: Uint8Array = answer.rest
+    for (;;) {
+      call.signal.throwIfAborted()
+      for (let from = 0; from < bytes.length; from += PIECE_BYTES_MAX) {
+        const piece = bytes.subarray(from, from + PIECE_BYTES_MAX)
+        at += piece.length
+        yield { bytes: piece, cursor: String(at) }
+      }
+      const next = await reading.next()
+      if (!next.done) {
+        bytes = next.value
+        continue
+      }
+      const { exitCode } = next.value
+      if (exitCode === EXIT_CODE_OVER) yield { bytes: new Uint8Array(), cursor: String(at), isLast: true }
+      else if (exitCode !== EXIT_CODE_SO_FAR)
+        throw new BackendError('sandbox_unreachable', `What reads the output of ${part} ended with ${exitCode}`)
+      return
+    }
+  } finally {
+    await reading.return({ exitCode: EXIT_CODE_SO_FAR })
+  }
+}
+
+function script(part: string, from: number): string {
+  return `find_base
+at=$base/${part}
+if [ -z "$base" ] || [ ! -e "$at/runner" ]; then say none; exit; fi
+size_of() { stat -c %s "$1" 2>/dev/null || wc -c <"$1"; }
+size=$(size_of "$at/output")
+if [ "$size" -lt ${from} ]; then say beyond $size; exit; fi
+say from
+exec 3<"$at/output" || exit 1
+tail -c +${from + 1} <&3 || exit 1
+is_over() { [ -e "$at/end" ] || ! { is_there "$at/runner" || is_there "$at/agent"; }; }
+pause=1 naps=0
+until is_over; do
+  before=$size size=$(size_of "$at/output")
+  if [ "$size" != "$before" ]; then cat <&3 || exit 1; pause=1; fi
+  [ $naps -lt ${NAPS_MAX} ] || exit ${EXIT_CODE_SO_FAR}
+  naps=$((naps + pause))
+  case $pause in 1) nap 0.05; pause=2;; 2) nap 0.1; pause=4;; 4) nap 0.2; pause=10;; *) nap 0.5;; esac
+done
+cat <&3 || exit 1
+exit ${EXIT_CODE_OVER}`
+}
+
+/** What the script says first, and what has come right behind it. */
+async function readAnswer(reading: AsyncGenerator<Uint8Array, { exitCode: number }>, mark: string) {
+  let read = Buffer.alloc(0)
+  while (read.length < NOISE_BYTES_MAX) {
+    const next = await reading.next()
+    if (next.done) break
+    read = Buffer.concat([read, next.value])
+    const at = read.indexOf(`${mark} `)
+    const end = at === -1 ? -1 : read.indexOf('\n', at)
+    if (end === -1) continue
+    const words = read.toString('utf8', at + mark.length + 1, end).split(' ')
+    return { words, rest: read.subarray(end + 1) }
+  }
+  const said = read.toString('utf8').trim().slice(0, 400)
+  throw new BackendError(
+    'sandbox_unreachable',
+    `The output of an agent could not be opened${said && `, and what was said is: ${said}`}`,
+  )
+}
+
+function positionOf(cursor: string | undefined): number {
+  if (cursor === undefined) return 0
+  if (CURSOR.test(cursor)) return Number(cursor)
+  throw badCursor(JSON.stringify(cursor))
+}
+
+function badCursor(what: string): BackendError {
+  return new BackendError('spec_invalid', `No output was ever read up to ${what}`)
+}
