@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -38,6 +39,13 @@ export async function makeCgroups(name: string, memoryBytesMax: number | undefin
   }
   if (made.memory && memoryBytesMax !== undefined) await limitMemory(made.memory, memoryBytesMax)
   return made
+}
+
+/** Whether this machine lets us. A limit that nobody keeps to is refused. */
+export async function canLimitMemory(): Promise<boolean> {
+  const made = await makeCgroups(`sandman-probe-${randomUUID()}`, undefined)
+  await removeCgroups(made)
+  return made.memory !== undefined
 }
 
 /** Makes it with its leaves, and sees that a process can be put there: a folder that can be made may still refuse that. */

@@ -2,8 +2,9 @@ import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { BackendError, type Call, type Wanted } from '../backend.ts'
+import type { Spec } from '../spec.ts'
 import { agentFolder, makeAgentFolder } from './agent-files.ts'
-import { makeCgroups } from './cgroups.ts'
+import { type Cgroups, makeCgroups, removeCgroups } from './cgroups.ts'
 import { restoreWorkspace } from './checkpoints.ts'
 import { removeTree, syncFolder, writeJson } from './files.ts'
 import { type Home, leftoversOf, refOf } from './home.ts'
@@ -32,6 +33,16 @@ export async function createInstance(home: Home, wanted: Wanted, options: { cgro
   return { ref }
 }
 
+async function cgroupsFor(mark: string, { limits }: Spec, options: { cgroups: boolean }): Promise<Cgroups> {
+  const cgroups = options.cgroups ? await makeCgroups(`sandman-${mark}`, limits?.memoryBytesMax) : {}
+  if (cgroups.memory !== undefined || limits?.memoryBytesMax === undefined) return cgroups
+  await removeCgroups(cgroups)
+  throw new BackendError(
+    'spec_invalid',
+    'This machine lets Sandman limit no memory (it may make no cgroup that does), so it cannot keep to `limits.memoryBytesMax`',
+  )
+}
+
 async function makeFolder(home: Home, ref: string, wanted: Wanted, options: { cgroups: boolean }, call: Call) {
   const { sandboxId, life, spec, checkpointRef } = wanted
   for (const left of await leftoversOf(home.instances, `.making-${ref}`)) await removeTree(left)
@@ -48,7 +59,7 @@ async function makeFolder(home: Home, ref: string, wanted: Wanted, options: { cg
       sandboxId,
       life,
       mark,
-      cgroups: options.cgroups ? await makeCgroups(`sandman-${mark}`, spec.limits?.memoryBytesMax) : {},
+      cgroups: await cgroupsFor(mark, spec, options),
       spec: { ...(spec.agent && { agent: spec.agent }), ...(spec.limits && { limits: spec.limits }) },
       createdAt: Date.now(),
       boot: await bootId(),

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { call, fails, IDLING, newId, sh, until } from './bench.ts'
+import type { Case } from './subject.ts'
+import type { Suite } from './suite.ts'
+
+/** Commands that are run to their end, as those that wake a sandbox. */
+export function commandCases(suite: Suite): Case[] {
+  return [
+    ...suite.shared('commands', {
+      async 'A command says how it ended and what it printed, whatever it is made of'(bench, target) {
+        const said = await bench.backend.run(target, `echo "it's" 'two'; echo '\\n' ü; echo err >&2; exit 3`, call())
+        assert.equal(said.exitCode, 3)
+        assert.match(said.output, /it's two/)
+        assert.match(said.output, /ü/)
+        assert.match(said.output, /err/)
+      },
+
+      async 'What one command or agent leaves in a file, the next one finds'(bench, target) {
+        await bench.run(target, 'echo first > kept')
+        const agent = await bench.start(target, sh('cat kept; echo second >> kept'))
+        assert.equal(await bench.hear(agent), 'first\n')
+        assert.equal(await bench.run(target, 'cat kept'), 'first\nsecond\n')
+      },
+
+      async 'A command that prints much, or has a long text, is run as it is'(bench, target) {
+        const long = `: ${'x'.repeat(30_000)}; i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done; echo end`
+        const said = await bench.backend.run(target, long, call())
+        assert.equal(said.exitCode, 0)
+        assert.ok(said.output.endsWith('line 4999\nend\n'), said.output.slice(-100))
+      },
+
+      async 'A command that is given up fails with the reason, and the sandbox goes on'(bench, target) {
+        const reason = new Error('given up')
+        const abort = new AbortController()
+        const running = bench.backend.run(target, 'echo begun > begun; sleep 1000', { signal: abort.signal })
+        const failing = assert.rejects(running, reason)
+        await until(
+          'it has begun',
+          async () => (await bench.run(target, 'cat begun 2>/dev/null || :')) !== '' || undefined,
+        )
+        abort.abort(reason)
+        await failing
+        assert.equal(await bench.run(target, 'echo on'), 'on\n')
+      },
+    }),
+    ...suite.own('commands', {
+      async 'What a command leaves running keeps nobody waiting, and is ended on request, with no other'(bench) {
+        const target = await bench.create({ agent: { command: IDLING } })
+        await bench.run(target, '(while :; do echo . >> ticks; sleep 0.05; done) > /dev/null 2>&1 &')
+        const agent = await bench.start(target, sh('while :; do echo . >> tocks; sleep 0.05; done'))
+        const count = (file: string) => bench.run(target, `wc -c < ${file}`).then(Number)
+        await until('they tick', async () => ((await count('ticks')) > 0 && (await count('tocks')) > 0) || undefined)
+        await bench.backend.endLingering(target, call())
+        const counts = [await count('ticks'), await count('tocks')]
+        assert.equal((await bench.end(agent)).is, 'terminated')
+        assert.deepEqual(await bench.backend.agentStatus({ ...target, key: undefined }, call()), { is: 'running' })
+        await bench.run(target, 'sleep 0.2')
+        assert.deepEqual([await count('ticks'), await count('tocks')], counts)
+      },
+
+      async 'Where a port is reached is told, or that it is not'(bench) {
+        const { ref } = await bench.create({ wake: { previewPort: 8080 } })
+        const url = await bench.backend.previewUrl(ref, 8080, call())
+        if (url !== undefined) assert.match(new URL(url).protocol, /^https?:$/)
+      },
+
+      async 'A command is not run in what sleeps, and does not wake it'(bench) {
+        if (bench.backend.pausing === 'none') return
+        const target = await bench.create()
+        await bench.suspend(target)
+        await fails('overtaken', bench.backend.run(target, 'true', call()))
+        await fails('overtaken', bench.backend.startAgent(target, { key: newId('exe'), command: ['true'] }, call()))
+        assert.equal((await bench.look(target.ref)).is, 'suspended')
+      },
+    }),
+  ]
+}

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { call, newId } from './bench.ts'
+import type { Case } from './subject.ts'
+import type { Suite } from './suite.ts'
+
+/** Whose what is. Two deployments may share one account, and neither may touch what is the other's. */
+export function ownershipCases(suite: Suite): Case[] {
+  const { claims } = suite.subject
+  return suite.own('ownership', {
+    async 'Another fleet neither finds nor lists what is not its own (incident I)'(bench) {
+      const sandboxId = newId('sbx')
+      const { ref } = await bench.create({}, { sandboxId })
+      const stranger = await bench.another(`${bench.fleet}-b`)
+      assert.deepEqual(await stranger.find(sandboxId, call()), [])
+      assert.deepEqual(await bench.instances(stranger), [])
+      assert.deepEqual(
+        (await bench.instances()).map((listed) => listed.ref),
+        [ref],
+      )
+    },
+
+    async 'Another fleet can neither end, change nor enter it, not even by its name (incident I)'(bench) {
+      const target = await bench.create()
+      const stranger = await bench.another(`${bench.fleet}-b`)
+      const { pausing, lease } = stranger
+      const owner = { sandboxId: newId('sbx'), life: newId('op') }
+      const attempts = [
+        () => stranger.end(target, call()),
+        () => stranger.end({ ...target, incarnation: null }, call()),
+        () => stranger.adopt(target.ref, owner, call()),
+        () => (pausing === 'none' ? undefined : pausing.suspend(target, { key: newId('op') }, call())),
+        () => (lease === 'none' ? undefined : lease.set(target, 60_000, call())),
+      ]
+      for (const attempt of attempts) await Promise.resolve(attempt()).catch(() => {})
+      await assert.rejects(stranger.run(target, 'touch entered', call()))
+      await assert.rejects(stranger.startAgent(target, { key: newId('exe'), command: ['touch', 'entered'] }, call()))
+      assert.equal((await bench.awake(target.ref)).incarnation, target.incarnation)
+      assert.equal(await bench.run(target, 'test -e entered || echo untouched'), 'untouched\n')
+      assert.deepEqual(await stranger.find(owner.sandboxId, call()), [])
+    },
+
+    async 'A fleet whose name begins like another one is another one'(bench) {
+      const sandboxId = newId('sbx')
+      const longer = await bench.another(`${bench.fleet}-b`)
+      const { ref } = await longer.create(bench.wanted({}, { sandboxId }), call())
+      assert.deepEqual(await bench.find(sandboxId), [])
+      assert.deepEqual(await bench.instances(), [])
+      assert.deepEqual(
+        (await bench.instances(longer)).map((listed) => listed.ref),
+        [ref],
+      )
+    },
+
+    async 'What is adopted goes on as it was, under its new owner'(bench) {
+      const before = { sandboxId: newId('sbx'), life: newId('op') }
+      const after = { sandboxId: newId('sbx'), life: newId('op') }
+      const target = await bench.create({}, before)
+      for (const _time of [1, 2]) await bench.backend.adopt(target.ref, after, call())
+      assert.equal((await bench.awake(target.ref)).incarnation, target.incarnation)
+      if (!claims.labelsAdopted) return
+      assert.deepEqual(await bench.backend.find(after.sandboxId, call()), [{ ref: target.ref, life: after.life }])
+      assert.deepEqual(await bench.find(before.sandboxId), [])
+    },
+  })
+}

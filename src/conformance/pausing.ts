@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict'
+import { COUNTING, call, fails, IDLING, newId, settled, sh, until } from './bench.ts'
+import type { Case } from './subject.ts'
+import type { Suite } from './suite.ts'
+
+/** Sleep: what is paused can be resumed, and is what it was. */
+export function pausingCases(suite: Suite): Case[] {
+  const { claims } = suite.subject
+  if (claims.pausing === 'none') return []
+  const cases = suite.own('pausing', {
+    async 'One that is suspended sleeps, with a checkpoint that was seen to be whole (incident F)'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      assert.deepEqual(await bench.look(target.ref), { is: 'suspended', checkpointRef })
+      const seen = await (await bench.another()).look(target.ref, call())
+      assert.deepEqual(seen, { is: 'suspended', checkpointRef })
+    },
+
+    async 'One that sleeps already was suspended, and keeps its checkpoint (incident H)'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      assert.equal(await bench.suspend(target), checkpointRef)
+      assert.equal(await bench.suspend({ ...target, incarnation: 'another' }), checkpointRef)
+    },
+
+    async 'Several who suspend it at once have put it to sleep once'(bench) {
+      const target = await bench.create()
+      const key = newId('op')
+      const workers = [bench.pausing, bench.pausing, (await bench.another()).pausing]
+      await Promise.all(workers.map((each) => each !== 'none' && each.suspend(target, { key }, call())))
+      const checkpointRef = await bench.suspend(target, key)
+      assert.equal((await settled(bench.pausing, checkpointRef)).is, 'ready')
+      await bench.resume(target.ref, checkpointRef)
+    },
+
+    async 'One that is resumed runs as a new incarnation, with its files'(bench) {
+      const target = await bench.create()
+      await bench.run(target, 'echo kept > kept')
+      const awake = await bench.resume(target.ref, await bench.suspend(target))
+      assert.notEqual(awake.incarnation, target.incarnation)
+      assert.equal(await bench.run(awake, 'cat kept'), 'kept\n')
+    },
+
+    async 'One that is awake already was resumed, and stays the incarnation that it is'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      const key = newId('op')
+      const awake = await bench.resume(target.ref, checkpointRef, key)
+      assert.deepEqual(await bench.resume(target.ref, checkpointRef, key), awake)
+      assert.deepEqual(await bench.resume(target.ref, checkpointRef), awake)
+    },
+
+    async 'Each of its pauses has a checkpoint of its own, and each of its incarnations is another (incident A)'(
+      bench,
+    ) {
+      let target = await bench.create()
+      const incarnations = [target.incarnation]
+      const checkpoints: string[] = []
+      for (let nth = 1; nth <= 3; nth++) {
+        await bench.run(target, `echo ${nth} >> pauses`)
+        const checkpointRef = await bench.suspend(target)
+        checkpoints.push(checkpointRef)
+        target = await bench.resume(target.ref, checkpointRef)
+        incarnations.push(target.incarnation)
+        if (!bench.pausing.consumesCheckpoint) await bench.pausing.discard(checkpointRef, call())
+      }
+      assert.equal(await bench.run(target, 'cat pauses'), '1\n2\n3\n')
+      assert.equal(new Set(incarnations).size, 4)
+      assert.equal(new Set(checkpoints).size, 3)
+    },
+
+    async 'A late end that was meant for what was before the pause does not hit it (incident Q)'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      await fails('overtaken', bench.backend.end(target, call()))
+      assert.equal((await bench.look(target.ref)).is, 'suspended')
+      const awake = await bench.resume(target.ref, checkpointRef)
+      await fails('overtaken', bench.backend.end(target, call()))
+      await fails('overtaken', bench.backend.end({ ref: target.ref, incarnation: null }, call()))
+      assert.deepEqual(await bench.awake(target.ref), awake)
+    },
+
+    async 'One that sleeps is ended by who means a sleeping one, and cannot be resumed then'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      await bench.backend.end({ ref: target.ref, incarnation: null }, call())
+      assert.deepEqual(await bench.look(target.ref), { is: 'absent' })
+      const asked = { key: newId('op'), ttlMs: 600_000 }
+      const types = ['sandbox_expired', 'checkpoint_missing'] as const
+      await fails(types, bench.pausing.resume({ ref: target.ref, checkpointRef }, asked, call()))
+      assert.deepEqual(await bench.look(target.ref), { is: 'absent' })
+    },
+
+    async 'A checkpoint that was discarded is no more, and neither is that of what has ended'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      await bench.backend.end({ ref: target.ref, incarnation: null }, call())
+      for (const _time of [1, 2]) await bench.pausing.discard(checkpointRef, call())
+      assert.equal((await settled(bench.pausing, checkpointRef)).is, 'missing')
+    },
+
+    async 'To discard a checkpoint never ends an instance'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      const awake = await bench.resume(target.ref, checkpointRef)
+      await bench.pausing.discard(checkpointRef, call())
+      assert.deepEqual(await bench.awake(target.ref), awake)
+      if (!bench.pausing.consumesCheckpoint) return
+      const next = await bench.suspend(awake)
+      await bench.pausing.discard(next, call())
+      assert.equal((await bench.look(target.ref)).is, 'suspended')
+    },
+
+    async 'What its agents are while it sleeps is asleep'(bench) {
+      const target = await bench.create({ agent: { command: IDLING } })
+      const agent = await bench.start(target, IDLING)
+      await bench.suspend(target)
+      for (const key of [undefined, agent.key])
+        assert.deepEqual(await bench.backend.agentStatus({ ...target, key }, call()), { is: 'asleep' })
+      await fails('overtaken', bench.backend.stopAgent(agent, call()))
+    },
+
+    async 'It is listed while it sleeps, and found by its owner'(bench) {
+      const sandboxId = newId('sbx')
+      const target = await bench.create({}, { sandboxId })
+      await bench.suspend(target)
+      assert.deepEqual(
+        (await bench.instances()).map(({ ref }) => ref),
+        [target.ref],
+      )
+      assert.deepEqual(await bench.find(sandboxId), [target.ref])
+    },
+
+    async 'A pause that is given up leaves it running or asleep, and nothing in between'(bench) {
+      const target = await bench.create()
+      const reason = new Error('given up')
+      const abort = new AbortController()
+      const pausing = bench.pausing.suspend(target, { key: newId('op') }, { signal: abort.signal })
+      setImmediate(() => abort.abort(reason))
+      await pausing.catch((error: unknown) => assert.equal(error, reason))
+      const checkpointRef = await bench.suspend(target)
+      await bench.run(await bench.resume(target.ref, checkpointRef), 'true')
+    },
+
+    async 'It is resumed by another worker than the one that put it to sleep'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      const { pausing } = await bench.another()
+      assert.notEqual(pausing, 'none')
+      if (pausing === 'none') return
+      await pausing.resume({ ref: target.ref, checkpointRef }, { key: newId('op'), ttlMs: 600_000 }, call())
+      await bench.run(await bench.awake(target.ref), 'true')
+    },
+  })
+  if (claims.pausing === 'memory')
+    cases.push(
+      ...suite.own('pausing', {
+        async 'What ran in it stands still while it sleeps, and goes on in the same process'(bench) {
+          const target = await bench.create({ agent: { command: COUNTING } })
+          const agent = await bench.start(target, COUNTING)
+          const lines = (text: string) => text.split('\n').slice(0, -1).map(Number)
+          const checkpointRef = await until('they count', async () => {
+            await bench.run(target, 'sleep 0.3')
+            return bench.suspend(target)
+          })
+          const awake = await bench.resume(target.ref, checkpointRef)
+          for (const key of [undefined, agent.key]) {
+            const now = { ...awake, key }
+            assert.equal((await bench.backend.agentStatus({ ...target, key }, call())).is, 'restarted')
+            assert.deepEqual(await bench.backend.agentStatus(now, call()), { is: 'running' })
+            let heard = ''
+            for await (const { bytes } of bench.backend.attach(now, undefined, call())) {
+              heard += Buffer.from(bytes)
+              if (lines(heard).length > 12) break
+            }
+            const [, ...counted] = lines(heard)
+            assert.deepEqual(
+              counted,
+              counted.map((_line, at) => at + 1),
+            )
+          }
+          const now = { ...awake, key: agent.key }
+          await bench.backend.stopAgent(now, call())
+          assert.equal((await bench.backend.agentStatus(now, call())).is, 'terminated')
+        },
+      }),
+    )
+  else
+    cases.push(
+      ...suite.own('pausing', {
+        async 'What ran in it has ended with the pause, and its own agent begins anew'(bench) {
+          const target = await bench.create({ agent: { command: sh('echo begin >> begins; exec sleep 1000') } })
+          const agent = await bench.start(target, IDLING)
+          await until(
+            'it has begun',
+            async () => (await bench.run(target, 'cat begins 2>/dev/null || :')) !== '' || undefined,
+          )
+          const awake = await bench.resume(target.ref, await bench.suspend(target))
+          assert.equal((await bench.backend.agentStatus({ ...target, key: undefined }, call())).is, 'restarted')
+          assert.deepEqual(await bench.backend.agentStatus({ ...awake, key: undefined }, call()), { is: 'running' })
+          assert.deepEqual(await bench.backend.agentStatus({ ...awake, key: agent.key }, call()), { is: 'none' })
+          await until(
+            'it begins again',
+            async () => (await bench.run(awake, 'cat begins')) === 'begin\nbegin\n' || undefined,
+          )
+        },
+      }),
+    )
+  return cases
+}

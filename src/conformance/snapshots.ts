@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { call, fails, IDLING, newId, settled } from './bench.ts'
+import type { Case } from './subject.ts'
+import type { Suite } from './suite.ts'
+
+/** Copies of a sandbox that runs on. */
+export function snapshotCases(suite: Suite): Case[] {
+  if (!suite.subject.claims.snapshots) return []
+  return suite.own('snapshots', {
+    async 'A snapshot is whole, and its sandbox runs on as the incarnation that it is'(bench) {
+      const target = await bench.create({ agent: { command: IDLING } })
+      const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: 'before-lunch' }, call())
+      assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
+      assert.deepEqual(await bench.awake(target.ref), target)
+      assert.deepEqual(await bench.backend.agentStatus({ ...target, key: undefined }, call()), { is: 'running' })
+    },
+
+    async 'The same key is the same snapshot, and another key another one'(bench) {
+      const target = await bench.create()
+      const asked = { key: newId('op'), name: undefined }
+      const first = await bench.snapshots.take(target, asked, call())
+      assert.deepEqual(await bench.snapshots.take(target, asked, call()), first)
+      const { snapshots } = await bench.another()
+      assert.deepEqual(snapshots !== 'none' && (await snapshots.take(target, asked, call())), first)
+      const other = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
+      assert.notEqual(other.checkpointRef, first.checkpointRef)
+    },
+
+    async 'A sandbox begins as a snapshot, as it was then, without agents, also when its origin has ended'(bench) {
+      const target = await bench.create()
+      await bench.run(target, 'echo then > file')
+      const agent = await bench.start(target, IDLING)
+      const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
+      await settled(bench.snapshots, checkpointRef)
+      await bench.run(target, 'echo now > file')
+      await bench.backend.end(target, call())
+      assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
+      const copy = await bench.create({}, { checkpointRef })
+      assert.equal(await bench.run(copy, 'cat file'), 'then\n')
+      assert.deepEqual(await bench.backend.agentStatus({ ...copy, key: agent.key }, call()), { is: 'none' })
+    },
+
+    async 'Snapshots are listed with their sandbox, until they are discarded'(bench) {
+      const sandboxId = newId('sbx')
+      const target = await bench.create({}, { sandboxId })
+      const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
+      await settled(bench.snapshots, checkpointRef)
+      assert.deepEqual(await bench.checkpoints(), [{ ref: checkpointRef, sandboxId, kind: 'snapshot' }])
+      assert.deepEqual(await bench.checkpoints(await bench.another(`${bench.fleet}-b`)), [])
+      for (const _time of [1, 2]) await bench.snapshots.discard(checkpointRef, call())
+      assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'missing')
+      assert.deepEqual(await bench.checkpoints(), [])
+      assert.deepEqual(await bench.awake(target.ref), target)
+    },
+
+    async 'From a checkpoint that is gone nothing is made, and that is said'(bench) {
+      const target = await bench.create()
+      const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
+      await bench.snapshots.discard(checkpointRef, call())
+      const wanted = bench.wanted({}, { checkpointRef })
+      await fails('checkpoint_missing', bench.backend.create(wanted, call()))
+      assert.deepEqual(await bench.find(wanted.sandboxId), [])
+    },
+
+    async 'None is taken of what sleeps'(bench) {
+      if (bench.backend.pausing === 'none') return
+      const target = await bench.create()
+      await bench.suspend(target)
+      const attempt = bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
+      await fails('overtaken', attempt)
+      assert.equal((await bench.look(target.ref)).is, 'suspended')
+    },
+  })
+}

@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict'
+import type { Agent, Backend, BackendErrorType } from '../backends/backend.ts'
+import { type Awake, type Bench, call, fails, newId, sh } from './bench.ts'
+import type { Case, Wired } from './subject.ts'
+import type { Suite } from './suite.ts'
+import type { WireFault } from './wire.ts'
+
+/** Answers that come from somebody who is not the provider, or from a provider that has trouble of its own. */
+const ANSWERS: [name: string, fault: WireFault, types: BackendErrorType[]][] = [
+  ['a gateway that knows no such page', answer(404, 'text/plain', '404 page not found'), ['sandbox_unreachable']],
+  ['a gateway that says so in HTML', answer(404, 'text/html', '<h1>Not Found</h1>'), ['sandbox_unreachable']],
+  ['a 404 that says nothing', answer(404, 'text/plain', ''), ['sandbox_unreachable']],
+  [
+    'a 404 in JSON that names no sandbox',
+    answer(404, 'application/json', '{"message":"page not found"}'),
+    ['sandbox_unreachable'],
+  ],
+  ['an internal error', answer(500, 'text/plain', 'oops'), ['sandbox_unreachable']],
+  ['a bad gateway', answer(502, 'text/html', '<h1>Bad Gateway</h1>'), ['sandbox_unreachable']],
+  ['a service that is not there', answer(503, 'text/plain', 'try later'), ['sandbox_unreachable', 'rate_limited']],
+  ['a gateway that waited too long', answer(504, 'text/plain', 'timeout'), ['sandbox_unreachable']],
+  ['a page of somebody else', answer(200, 'text/html', '<h1>Welcome</h1>'), ['sandbox_unreachable']],
+  [
+    'no credentials',
+    answer(401, 'application/json', '{"code":401,"message":"unauthorized"}'),
+    ['provider_unauthorized'],
+  ],
+  [
+    'too many requests',
+    answer(429, 'application/json', '{"code":429,"message":"slow down"}'),
+    ['rate_limited', 'sandbox_unreachable'],
+  ],
+  ['a connection that is reset', { kind: 'cut' }, ['sandbox_unreachable']],
+]
+
+/** Compared byte by byte, because a cut may go through a character. */
+const OUTPUT = Buffer.from('one\ntwo ü\nthree\nfour, without an end').toString('latin1')
+
+/** What happens between a backend and its provider. Nothing of it may be taken for the end of a sandbox. */
+export function wireCases(suite: Suite): Case[] {
+  const { wire: wired } = suite.subject
+  if (!wired) return []
+  const { wire } = wired
+  const own = (tries: Record<string, (bench: Bench, backend: Backend) => Promise<void>>) =>
+    suite.own(
+      'wire',
+      mapped(tries, (attempt) => (bench) => throughWire(wired, bench, attempt)),
+    )
+  const shared = (tries: Record<string, (bench: Bench, backend: Backend, target: Awake) => Promise<void>>) =>
+    suite.shared(
+      'wire',
+      mapped(
+        tries,
+        (attempt) => (bench, target) => throughWire(wired, bench, (_, backend) => attempt(bench, backend, target)),
+      ),
+    )
+
+  return [
+    ...ANSWERS.flatMap(([name, fault, types]) =>
+      shared({
+        async [`Met by ${name}, no call takes a sandbox for gone, and each says ${types.join(' or ')} (incident K)`](
+          bench,
+          backend,
+          target,
+        ) {
+          const calls = everyCall(bench, backend, target)
+          wire.fail(fault)
+          for (const [method, attempt] of Object.entries(calls)) {
+            const before = wire.met
+            const outcome = attempt()
+            await outcome.catch(() => {})
+            if (wire.met === before) continue // it needed nobody
+            await fails(types, outcome).catch((error: Error) => assert.fail(`${method}: ${error.message}`))
+          }
+          wire.heal()
+          assert.deepEqual(await bench.awake(target.ref), target)
+        },
+      }),
+    ),
+    ...shared({
+      async 'A call that is not answered can be given up, and fails with the reason (incident N)'(
+        bench,
+        backend,
+        target,
+      ) {
+        for (const [method, attempt] of Object.entries(everyCall(bench, backend, target))) {
+          const reason = new Error('given up')
+          const abort = new AbortController()
+          wire.fail({ kind: 'hang' })
+          const outcome = attempt({ signal: abort.signal })
+          const over = outcome.then(
+            () => true,
+            () => true,
+          )
+          const isOver = await Promise.race([wire.struck().then(() => false), over])
+          abort.abort(reason)
+          if (!isOver) await assert.rejects(outcome, reason, method)
+          wire.heal()
+        }
+        assert.deepEqual(await bench.awake(target.ref), target)
+      },
+      async 'A stream that breaks fails by itself, and no other with it (incident U)'(bench, backend, target) {
+        const agent = await bench.start(target, sh('echo one; exec sleep 1000'))
+        wire.fail({ kind: 'cut after', bytes: 1 })
+        await Promise.all(Array.from({ length: 5 }, () => hearUntilItBreaks(backend, agent)))
+        wire.heal()
+        for await (const { bytes } of backend.attach(agent, undefined, call())) {
+          assert.equal(Buffer.from(bytes).toString(), 'one\n')
+          break
+        }
+      },
+    }),
+    ...own({
+      async 'One that was made, and whose answer was lost, is found by its label, and made once (incident P)'(
+        bench,
+        backend,
+      ) {
+        const wanted = bench.wanted()
+        wire.fail({ kind: 'lost answer' }, ({ method }) => method === 'POST')
+        await fails('sandbox_unreachable', backend.create(wanted, call()))
+        wire.heal()
+        const found = await bench.find(wanted.sandboxId)
+        const { ref } = await backend.create(wanted, call())
+        assert.deepEqual(
+          found.filter((each) => each !== ref),
+          [],
+        )
+        await bench.run(await bench.awake(ref), 'true')
+        assert.deepEqual(await bench.find(wanted.sandboxId), [ref])
+      },
+
+      async 'What was done, and whose answer was lost, is done when it is asked for again'(bench, backend) {
+        const target = await bench.create()
+        const lost = async (attempt: () => Promise<unknown>) => {
+          wire.fail({ kind: 'lost answer' }, ({ method }) => method !== 'GET')
+          await attempt().catch((error: unknown) => fails('sandbox_unreachable', Promise.reject(error)))
+          wire.heal()
+          await attempt()
+        }
+        const key = newId('exe')
+        await lost(() => backend.startAgent(target, { key, command: sh('echo once >> starts') }, call()))
+        await bench.end({ ...target, key })
+        assert.equal(await bench.run(target, 'cat starts'), 'once\n')
+        await lost(() => backend.stopAgent({ ...target, key }, call()))
+        const { pausing, snapshots } = backend
+        if (snapshots !== 'none') {
+          const asked = { key: newId('op'), name: undefined }
+          await lost(() => snapshots.take(target, asked, call()))
+          assert.equal((await bench.checkpoints()).filter(({ kind }) => kind === 'snapshot').length, 1)
+        }
+        let awake = target
+        if (pausing !== 'none') {
+          await lost(() => pausing.suspend(target, { key: newId('op') }, call()))
+          const checkpointRef = await bench.suspend(target)
+          const asked = { key: newId('op'), ttlMs: 600_000 }
+          await lost(() => pausing.resume({ ref: target.ref, checkpointRef }, asked, call()))
+          awake = await bench.awake(target.ref)
+        }
+        await lost(() => backend.end(awake, call()))
+        assert.deepEqual(await bench.look(target.ref), { is: 'absent' })
+      },
+
+      async 'An output that is cut after any number of bytes goes on from its cursor, losing and doubling nothing (incident R)'(
+        bench,
+        backend,
+      ) {
+        const script = `printf '${Buffer.from(OUTPUT, 'latin1')}'; exec sleep 1000`
+        const target = await bench.create({ agent: { command: sh(`sleep 1; ${script}`) } })
+        for (const agent of [{ ...target, key: undefined }, await bench.start(target, sh(script))]) {
+          for await (const { heard } of hearing(bench.backend, agent)) if (heard === OUTPUT) break
+          for (let cut = 1; cut < 400; cut += cut < 40 ? 3 : 20) {
+            wire.fail({ kind: 'cut after', bytes: cut })
+            const { heard, cursor } = await hearUntilItBreaks(backend, agent)
+            wire.heal()
+            let whole = heard
+            if (heard !== OUTPUT)
+              for await (const rest of hearing(backend, agent, cursor)) {
+                whole = heard + rest.heard
+                if (whole.length >= OUTPUT.length) break
+              }
+            assert.equal(whole, OUTPUT, `cut after ${cut} bytes`)
+          }
+        }
+      },
+    }),
+  ]
+}
+
+function mapped<T, U>(tries: Record<string, T>, change: (attempt: T) => U): Record<string, U> {
+  return Object.fromEntries(Object.entries(tries).map(([name, attempt]) => [name, change(attempt)]))
+}
+
+async function throughWire(
+  { open, wire }: Wired,
+  bench: Bench,
+  attempt: (bench: Bench, backend: Backend) => Promise<void>,
+): Promise<void> {
+  const backend = await open(bench.fleet)
+  try {
+    await attempt(bench, backend)
+  } finally {
+    wire.heal()
+    await backend.close()
+  }
+}
+
+type Attempt = (given?: { signal: AbortSignal }) => Promise<unknown>
+
+/** Every call there is, in an order in which none stands in the way of the next one; each may come to nothing. */
+function everyCall(bench: Bench, backend: Backend, target: Awake): Record<string, Attempt> {
+  const agent = { ...target, key: newId('exe') }
+  const { pausing, snapshots, lease, lists } = backend
+  const { checkpoints } = lists
+  const keeper = pausing === 'none' ? snapshots : pausing
+  return {
+    find: (given = call()) => backend.find(newId('sbx'), given),
+    create: (given = call()) => backend.create(bench.wanted(), given),
+    adopt: (given = call()) => backend.adopt(target.ref, { sandboxId: newId('sbx'), life: newId('op') }, given),
+    look: (given = call()) => backend.look(target.ref, given),
+    run: (given = call()) => backend.run(target, 'true', given),
+    endLingering: (given = call()) => backend.endLingering(target, given),
+    startAgent: (given = call()) => backend.startAgent(target, { key: newId('exe'), command: ['true'] }, given),
+    stopAgent: (given = call()) => backend.stopAgent(agent, given),
+    agentStatus: (given = call()) => backend.agentStatus(agent, given),
+    attach: async (given = call()) => {
+      for await (const piece of backend.attach(agent, undefined, given)) return piece
+    },
+    place: (given = call()) => lists.place(given),
+    instances: (given = call()) => lists.instances(undefined, given),
+    ...(checkpoints !== 'none' && { checkpoints: (given = call()) => checkpoints(undefined, given) }),
+    ...(keeper !== 'none' && { verify: (given = call()) => keeper.verify(`${target.ref}@nothing`, given) }),
+    ...(lease !== 'none' && { lease: (given = call()) => lease.set(target, 600_000, given) }),
+    ...(snapshots !== 'none' && {
+      take: (given = call()) => snapshots.take(target, { key: newId('op'), name: undefined }, given),
+    }),
+    ...(pausing !== 'none' && {
+      suspend: (given = call()) => pausing.suspend(target, { key: newId('op') }, given),
+      resume: (given = call()) =>
+        pausing.resume({ ref: target.ref, checkpointRef: undefined }, { key: newId('op'), ttlMs: 600_000 }, given),
+    }),
+    end: (given = call()) => backend.end(target, given),
+  }
+}
+
+/** What was heard so far, after every piece. */
+async function* hearing(backend: Backend, agent: Agent, from?: string) {
+  let heard = Buffer.alloc(0)
+  for await (const { bytes, cursor } of backend.attach(agent, from, call())) {
+    heard = Buffer.concat([heard, bytes])
+    yield { heard: heard.toString('latin1'), cursor }
+  }
+}
+
+async function hearUntilItBreaks(backend: Backend, agent: Agent): Promise<{ heard: string; cursor?: string }> {
+  let last: { heard: string; cursor?: string } = { heard: '' }
+  try {
+    for await (last of hearing(backend, agent)) if (last.heard === OUTPUT) break
+  } catch (error) {
+    await fails('sandbox_unreachable', Promise.reject(error))
+  }
+  return last
+}
+
+function answer(status: number, type: string, body: string): WireFault {
+  return { kind: 'answer', status, type, body }
+}
