@@ -13,6 +13,7 @@ const GIVE_UP_MS_MAX = 15_000
 
 /** Says who it is before it asks whether it is still wanted: whoever gives it up does it the other way round. */
 const BECOME = `${IDENTIFY}
+exec >"$1.log" 2>&1
 identify $$
 printf '%s %s\\n' $$ "$is" >"$1.process"
 [ ! -e "$1.off" ] && exec sh "$1"`
@@ -34,7 +35,7 @@ export async function runCommand(inside: Inside, command: string, call: Call) {
       `make_base
 ${last}
 file=$base/${file}
-${INSTANCE_VARIABLE}=$root ${PART_VARIABLE}=command setsid sh -c ${quote(BECOME)} become "$file" >"$file.log" 2>&1 </dev/null
+${INSTANCE_VARIABLE}=$root ${PART_VARIABLE}=command setsid sh -c ${quote(BECOME)} become "$file" </dev/null
 say exited $?
 tail -c ${OUTPUT_BYTES_MAX} "$file.log"
 rm -f "$file" "$file".*`,

@@ -9,9 +9,10 @@ export type AskedAgent = { part: string; command: readonly string[]; env?: Recor
 
 /**
  * Becomes the command, in a session of its own, once it has been written down which process it is. Arguments: the agent's
- * folder, and the file with its command.
+ * folder, and the file with its command. It opens the output by itself: some shells say there of a child that it was killed.
  */
 const BECOME = `${IDENTIFY}
+exec >>"$1/output" 2>&1
 identify $$
 printf '%s %s\\n' $$ "$is" >"$2.agent" && mv "$2.agent" "$1/agent"
 . "$2"
@@ -29,7 +30,7 @@ identify $$ && printf '%s %s\\n' $$ "$is" >"$wanted.runner" && ln "$wanted.runne
 won=$?
 rm -f "$wanted.runner"
 if [ $won -ne 0 ]; then rm -f "$wanted"; exit; fi
-${INSTANCE_VARIABLE}=$4 ${PART_VARIABLE}=$5 setsid sh -c "$3" become "$at" "$wanted" >>"$at/output" 2>&1
+${INSTANCE_VARIABLE}=$4 ${PART_VARIABLE}=$5 setsid sh -c "$3" become "$at" "$wanted"
 code=$?
 rm -f "$wanted"
 while [ -d "$at" ] && ! { echo $code >"$wanted.end" && mv "$wanted.end" "$at/end"; }; do sleep 1; done`
