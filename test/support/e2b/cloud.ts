@@ -1,21 +1,14 @@
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
+import { checkRoom, checkTtl, keepAlive, type Limits, type Setting } from './limits.ts'
 import { type Live, newSandboxId, type Paused, type Settings } from './records.ts'
 import { ApiError, noSandbox } from './replies.ts'
 import { Templates } from './templates.ts'
+import { change, isChanging, whenFree } from './transitions.ts'
 import { Vm } from './vm.ts'
 
 /** Where a change can be held up by a test. Those that begin have nothing to show yet. */
 export type Phase = 'starting' | 'resuming' | 'pausing' | 'killing' | 'snapshotting'
-
-export type Limits = {
-  /** Longer than this nothing lives without a pause. */
-  lifetimeMsMax: number
-  /** So many may run at once. */
-  sandboxesMax: number
-  /** For so long envd tells how a process ended that has ended. */
-  exitRetentionMs: number
-}
 
 /** What becomes of a pause that goes wrong. */
 export type Fate =
@@ -26,7 +19,6 @@ export type Fate =
 
 const DEFAULT_TTL_S = 300
 const CONNECT_ROUNDS_MAX = 3
-const HOUR_MS = 3_600_000
 
 /** All sandboxes there are, and what may be done to them while something else is done to them. */
 export class Cloud {
@@ -64,21 +56,21 @@ export class Cloud {
     settings: Omit<Settings, 'templateId' | 'alias'>,
     ttlS = DEFAULT_TTL_S,
   ): Promise<Live> {
-    this.#checkTtl(ttlS)
+    checkTtl(ttlS, this.#limits)
     if (ttlS <= 0) throw new ApiError(400, 'Timeout must be greater than 0')
     const { templateId, alias, files } = this.templates.resolve(template)
-    this.#checkRoom()
+    checkRoom(this.live.size, this.#limits)
     return this.#start(newSandboxId(), { ...settings, templateId, alias }, ttlS, 'starting', files)
   }
 
   /** Gives what it became, and whether it had to be resumed for that. */
   async connect(id: string, ttlS = DEFAULT_TTL_S, memory = true): Promise<{ live: Live; isResumed: boolean }> {
-    this.#checkTtl(ttlS)
+    checkTtl(ttlS, this.#limits)
     for (let round = 0; round < CONNECT_ROUNDS_MAX; round++) {
       const live = this.live.get(id)
       if (!live) break
       if (live.state === 'running') {
-        this.#keepAlive(live, ttlS, 'longer')
+        keepAlive(live, ttlS, 'at least to', this.#nowMs(), this.#limits)
         return { live, isResumed: false }
       }
       if (live.state === 'killing') throw isChanging(live)
@@ -89,24 +81,19 @@ export class Cloud {
     return { live: await this.#resume(id, ttlS, memory), isResumed: true }
   }
 
-  setTimeout(id: string, ttlS: number, may: 'be shorter' | 'longer' = 'be shorter'): void {
+  setTimeout(id: string, ttlS: number, how: Setting = 'to'): void {
     const live = this.live.get(id)
     if (!live) throw noSandbox(id)
     if (live.state !== 'running') throw isChanging(live)
-    this.#keepAlive(live, Math.max(0, ttlS), may)
+    keepAlive(live, Math.max(0, ttlS), how, this.#nowMs(), this.#limits)
   }
 
   /** Those who ask while it is being paused wait with the first one, and are told the same. */
   async pause(id: string, { memory = true, fate }: { memory?: boolean; fate?: Fate | undefined } = {}): Promise<void> {
-    const live = await this.#whenFree(id, 'pausing').catch(() => {
-      throw new ApiError(500, 'Error pausing sandbox')
-    })
-    if (live === 'joined') return
-    if (!live) {
-      if (!this.paused.has(id)) throw noSandbox(id)
-      throw new ApiError(409, `Error pausing sandbox - sandbox '${id}' is already paused`)
-    }
-    await this.#change(live, 'pausing', () => this.#suspend(live, memory, fate))
+    const paused = whenFree(this.live, id, 'pausing', this.#nowMs, (live) => this.#suspend(live, memory, fate))
+    if ((await paused.catch(failsWith(() => 'Error pausing sandbox'))) === 'done') return
+    if (!this.paused.has(id)) throw noSandbox(id)
+    throw new ApiError(409, `Error pausing sandbox - sandbox '${id}' is already paused`)
   }
 
   /** Also what earlier pauses have left. */
@@ -123,7 +110,7 @@ export class Cloud {
     if (live.state !== 'running')
       throw new ApiError(409, `Sandbox '${id}' cannot be snapshotted while in '${live.state}' state`)
     const made = this.templates.prepare(id, name, this.#nowMs())
-    await this.#change(live, 'snapshotting', async () => {
+    await change(live, 'snapshotting', this.#nowMs(), async () => {
       await live.vm.freeze()
       await this.#reach('snapshotting')
       await live.vm.copyTo(made.files)
@@ -166,17 +153,12 @@ export class Cloud {
   }
 
   async #end(id: string): Promise<boolean> {
-    const live = await this.#whenFree(id, 'killing').catch((error: Error) => {
-      throw new ApiError(500, `Error killing sandbox: ${error.message}`)
+    const ended = whenFree(this.live, id, 'killing', this.#nowMs, async (live) => {
+      await live.vm.destroy()
+      await this.#reach('killing')
+      this.live.delete(id)
     })
-    if (!live) return false
-    if (live !== 'joined')
-      await this.#change(live, 'killing', async () => {
-        await live.vm.destroy()
-        await this.#reach('killing')
-        this.live.delete(id)
-      })
-    return true
+    return (await ended.catch(failsWith((why) => `Error killing sandbox: ${why}`))) === 'done'
   }
 
   async #suspend(live: Live, memory: boolean, fate: Fate | undefined): Promise<void> {
@@ -206,7 +188,7 @@ export class Cloud {
     if (running) return running
     const paused = this.paused.get(id)
     if (!paused) throw noSandbox(id)
-    this.#checkRoom()
+    checkRoom(this.live.size, this.#limits)
     const resumed = this.#wake(paused, ttlS, memory).finally(() => this.#resumes.delete(id))
     this.#resumes.set(id, resumed)
     return resumed
@@ -237,56 +219,15 @@ export class Cloud {
     this.#lastStartMs = Math.max(this.#lastStartMs + 1, this.#nowMs())
     const startedAtMs = this.#lastStartMs
     const live: Live = { id, settings, vm, state: 'running', startedAtMs, endAtMs: startedAtMs, transition: undefined }
-    this.#keepAlive(live, ttlS, 'be shorter')
+    keepAlive(live, ttlS, 'to', this.#nowMs(), this.#limits)
     this.live.set(id, live)
     return live
   }
-
-  /** Undefined when there is none; `joined` when somebody else has done it meanwhile. Fails when that has failed. */
-  async #whenFree(id: string, wanted: 'pausing' | 'killing'): Promise<Live | 'joined' | undefined> {
-    for (let live = this.live.get(id); live; live = this.live.get(id)) {
-      if (!live.transition) return live
-      // What is being killed can only be killed; to everybody else it is gone.
-      if (live.state === 'killing' && wanted !== 'killing') return undefined
-      const { state } = live
-      // Of a copy that fails nobody is told who only waits for it.
-      await (state === 'snapshotting' ? live.transition.catch(() => {}) : live.transition)
-      if (state === wanted) return 'joined'
-    }
-    return undefined
-  }
-
-  async #change(live: Live, state: Exclude<Live['state'], 'running'>, work: () => Promise<void>): Promise<void> {
-    live.state = state
-    if (state !== 'snapshotting') live.endAtMs = Math.min(live.endAtMs, this.#nowMs())
-    live.transition = work().finally(() => {
-      live.state = 'running'
-      live.transition = undefined
-    })
-    await live.transition
-  }
-
-  #keepAlive(live: Live, ttlS: number, may: 'be shorter' | 'longer'): void {
-    const nowMs = this.#nowMs()
-    const latestMs = live.startedAtMs + this.#limits.lifetimeMsMax
-    if (nowMs > latestMs) throw new ApiError(400, 'Max instance length exceeded')
-    const endAtMs = Math.min(nowMs + ttlS * 1_000, latestMs)
-    if (may === 'be shorter' || endAtMs > live.endAtMs) live.endAtMs = endAtMs
-  }
-
-  #checkTtl(ttlS: number): void {
-    if (ttlS * 1_000 <= this.#limits.lifetimeMsMax) return
-    throw new ApiError(400, `Timeout cannot be greater than ${this.#limits.lifetimeMsMax / HOUR_MS} hours`)
-  }
-
-  #checkRoom(): void {
-    const { sandboxesMax } = this.#limits
-    if (this.live.size < sandboxesMax) return
-    throw new ApiError(429, `you have reached the maximum number of concurrent E2B sandboxes (${sandboxesMax})`)
-  }
 }
 
-function isChanging({ id, state }: Live): ApiError {
-  const what = { running: 'running', pausing: 'paused', killing: 'killed', snapshotting: 'snapshotted' }[state]
-  return new ApiError(409, `Sandbox "${id}" is being ${what}`)
+/** Anything but what was scripted is a mistake in here, and is told as it is. */
+function failsWith(message: (why: string) => string): (error: unknown) => never {
+  return (error) => {
+    throw error instanceof ApiError ? new ApiError(500, message(error.message)) : error
+  }
 }

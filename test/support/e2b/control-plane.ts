@@ -1,6 +1,7 @@
 import type { Cloud, Fate } from './cloud.ts'
+import type { Shows } from './faults.ts'
 import { listed, listSandboxes, page } from './lists.ts'
-import { asDetail, asSandbox, type Listed } from './records.ts'
+import { asDetail, asSandbox, type Listed, type Snapshot } from './records.ts'
 import { ApiError, type Reply } from './replies.ts'
 import type { ControlRoute } from './routes.ts'
 
@@ -11,7 +12,7 @@ export type ControlCall = {
   body: Record<string, unknown>
   query: URLSearchParams
   /** What a list makes of what is there. */
-  shows?: ((all: Listed[]) => Listed[]) | undefined
+  shows?: Shows | undefined
   fate?: Fate | undefined
 }
 
@@ -35,8 +36,8 @@ export async function control(cloud: Cloud, { route, name, body, query, shows, f
     case 'get':
       return { status: 200, body: asDetail(cloud.find(name)) }
     case 'list': {
-      const all = listed(cloud)
-      return listSandboxes(shows?.(all) ?? all, query, (template) => cloud.templates.resolve(template).templateId)
+      const all = shown(listed(cloud), shows)
+      return listSandboxes(all, query, (template) => cloud.templates.resolve(template).templateId)
     }
     case 'pause':
       await cloud.pause(name, { memory: body.memory !== false, fate })
@@ -45,7 +46,7 @@ export async function control(cloud: Cloud, { route, name, body, query, shows, f
       cloud.setTimeout(name, ttlS ?? 0)
       return DONE
     case 'refresh':
-      cloud.setTimeout(name, Math.max(REFRESH_S_MIN, Number(body.duration ?? 0)), 'longer')
+      cloud.setTimeout(name, Math.max(REFRESH_S_MIN, Number(body.duration ?? 0)), 'at least to')
       return DONE
     case 'kill':
       await cloud.kill(name)
@@ -53,7 +54,7 @@ export async function control(cloud: Cloud, { route, name, body, query, shows, f
     case 'snapshot':
       return { status: 201, body: await cloud.snapshot(name, body.name as string | undefined) }
     case 'listSnapshots':
-      return listSnapshots(cloud, query)
+      return listSnapshots(shown([...cloud.templates.snapshots.values()], shows), query)
     case 'deleteSnapshot':
       await cloud.templates.delete(name, (templateId) => whoUses(cloud, templateId))
       return DONE
@@ -70,14 +71,16 @@ function settingsOf(body: Record<string, unknown>) {
   }
 }
 
-function listSnapshots({ templates }: Cloud, query: URLSearchParams): Reply {
+function shown<T extends Listed | Snapshot>(all: T[], shows: Shows = (all) => all): T[] {
+  return shows(all) as T[]
+}
+
+function listSnapshots(all: Snapshot[], query: URLSearchParams): Reply {
   const of = query.get('sandboxID')
   const name = query.get('name')
   const isMeant = (id: string, names: string[]) =>
     [id, id.replace(/:[^:]*$/, ''), ...names].some((one) => one === name || one === `team/${name}`)
-  const found = [...templates.snapshots.values()].filter(
-    (one) => (of === null || one.of === of) && (name === null || isMeant(one.id, one.names)),
-  )
+  const found = all.filter((one) => (of === null || one.of === of) && (name === null || isMeant(one.id, one.names)))
   const keyed = found.map(({ id, names, createdAtMs }) => ({
     item: { snapshotID: id, names },
     key: `${new Date(createdAtMs).toISOString()}__${id}`,

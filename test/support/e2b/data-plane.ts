@@ -23,7 +23,7 @@ export type DataCall = {
   fault?: StreamFault | undefined
 }
 
-type StartMessage = { process: ProcessConfig; tag?: string; stdin?: boolean }
+type StartMessage = { process: ProcessConfig; tag?: string; stdin?: boolean; pty?: unknown }
 type SelectMessage = { process: Selector }
 
 const SIGNALS: Record<string, 'SIGKILL' | 'SIGTERM'> = { SIGNAL_SIGKILL: 'SIGKILL', SIGNAL_SIGTERM: 'SIGTERM' }
@@ -80,7 +80,8 @@ function processCall(vm: Vm, { route, headers, message, fault }: DataCall): Repl
   }
 }
 
-function askedOf({ process: config, tag, stdin }: StartMessage, timeoutMs: number): Asked {
+function askedOf({ process: config, tag, stdin, pty }: StartMessage, timeoutMs: number): Asked {
+  if (pty !== undefined) throw new RpcError('unimplemented', 'there are no terminals here')
   return { config, tag, hasStdin: stdin !== false, timeoutMs }
 }
 

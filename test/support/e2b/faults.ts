@@ -1,4 +1,3 @@
-import type { Listed } from './records.ts'
 import { ApiError, type Reply } from './replies.ts'
 import type { Route } from './routes.ts'
 import { type RpcCode, RpcError } from './rpc.ts'
@@ -29,14 +28,18 @@ export type Fault =
   | { kind: 'lost' }
   /** Of a pause: it succeeds, but what it has left is gone once `loseUploads` is called. */
   | { kind: 'doomed' }
-  /** Of the list: what it makes of what is there. */
-  | { kind: 'list'; shows: (all: Listed[]) => Listed[] }
+  /** Of the lists: what they make of what is there. For an old one, keep what `listed` gave. */
+  | { kind: 'list'; shows: Shows }
   /** Of `start` and `attach`. */
   | ({ kind: 'stream' } & StreamFault)
 
+export type Shows = (all: unknown[]) => unknown[]
+type StatusFault = Extract<Fault, { kind: 'status' }>
+
 /** An error in the words of the API. */
-export function apiError(code: number, message: string, errorCode?: string): Fault {
-  return { kind: 'status', ...(new ApiError(code, message, errorCode).reply as { status: number; body: unknown }) }
+export function apiError(code: number, message: string, errorCode?: string): StatusFault {
+  const { body } = new ApiError(code, message, errorCode).reply
+  return { kind: 'status', status: code, body }
 }
 
 /** What gateways and proxies say, who know nothing of sandboxes, and what servers say in their hurry. */
@@ -65,7 +68,7 @@ export const tooManySandboxes = apiError(429, 'you have reached the maximum numb
 /** The SDK waits and tries again when it is told how long, and fails at once when not. */
 export function rateLimited(retryAfterS?: number): Fault {
   const fault = apiError(429, 'Rate limit exceeded')
-  return retryAfterS === undefined ? fault : ({ ...fault, headers: { 'Retry-After': String(retryAfterS) } } as Fault)
+  return { ...fault, ...(retryAfterS !== undefined && { headers: { 'Retry-After': String(retryAfterS) } }) }
 }
 
 /** Which fault the next call of a route meets. */

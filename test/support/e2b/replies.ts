@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http'
 
 /** What is sent back: something whole, or something that goes on. */
+export type WholeReply = { status: number; headers?: Record<string, string>; body?: unknown }
 export type Reply =
-  | { status: number; headers?: Record<string, string>; body?: unknown }
+  | WholeReply
   | {
       stream: (response: ServerResponse) => void
       /** Called instead, when the answer is lost. */
@@ -21,7 +22,7 @@ export class ApiError extends Error {
     this.errorCode = errorCode
   }
 
-  get reply(): Reply {
+  get reply(): WholeReply {
     const { code, message, errorCode } = this
     return { status: code, body: { code, message, ...(errorCode !== undefined && { error_code: errorCode }) } }
   }

@@ -3,39 +3,22 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Gate } from '../gate.ts'
-import { Cloud, type Limits, type Phase } from './cloud.ts'
-import { control } from './control-plane.ts'
-import { data, ProxyError } from './data-plane.ts'
-import { answerTo, type Fault, Faults, isPerformed } from './faults.ts'
+import { Cloud, type Phase } from './cloud.ts'
+import { type Asked, type Desk, exchange } from './exchange.ts'
+import { type Fault, Faults } from './faults.ts'
 import { Holds } from './holds.ts'
-import { lieOf } from './lies.ts'
+import type { Limits } from './limits.ts'
 import { listed } from './lists.ts'
 import { findProcesses } from './machine.ts'
 import type { Listed } from './records.ts'
-import { ApiError, type Reply, send } from './replies.ts'
-import { type Match, match, type Route, STREAMING } from './routes.ts'
-import { RpcError, unframe } from './rpc.ts'
+import { send } from './replies.ts'
+import type { Route } from './routes.ts'
 
 export type FakeE2bOptions = Partial<Limits> & {
   apiKey?: string
   /** Names of templates that there are besides `base`. */
   templates?: string[]
-}
-
-/** What was asked, in the order in which it came. */
-export type Asked = {
-  route: Route
-  /** The id of the sandbox, or the name of the template. */
-  name: string
-  body: unknown
-  query: URLSearchParams
-  headers: NodeJS.Dict<string | string[]>
-  /** It was done, or at least tried. */
-  isPerformed: boolean
-  /** Undefined as long as there is no answer. */
-  status: number | undefined
 }
 
 const LIMITS: Limits = { lifetimeMsMax: 24 * 3_600_000, sandboxesMax: 1_000, exitRetentionMs: 30_000 }
@@ -56,6 +39,7 @@ export class FakeE2b {
   readonly #faults = new Faults()
   readonly #arrivals = new Holds<Route>()
   readonly #answers = new Holds<Route>()
+  readonly #desk: Desk
   readonly #phases = new Holds<Phase>()
   readonly #stopping = new AbortController()
   readonly #underWay = new Set<Promise<void>>()
@@ -76,6 +60,15 @@ export class FakeE2b {
       () => this.nowMs,
       (phase) => this.#phases.reach(phase),
     )
+    this.#desk = {
+      apiKey,
+      cloud: this.#cloud,
+      faults: this.#faults,
+      arrivals: this.#arrivals,
+      answers: this.#answers,
+      requests: this.requests,
+      stopping: this.#stopping.signal,
+    }
     for (const name of templates) this.#cloud.templates.addEmpty(name)
     this.#evictor = setInterval(() => this.#track(this.#cloud.evict()), EVICT_EVERY_MS).unref()
     server.on('request', (request, response) => this.#track(this.#serve(request, response)))
@@ -83,7 +76,8 @@ export class FakeE2b {
 
   static async start(options: FakeE2bOptions = {}): Promise<FakeE2b> {
     const root = await mkdtemp(path.join(os.tmpdir(), 'fake-e2b-'))
-    const server = createServer()
+    // One that is kept for the next call is not closed under it.
+    const server = createServer({ keepAliveTimeout: 600_000 })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     return new FakeE2b(server, root, options)
   }
@@ -227,96 +221,10 @@ export class FakeE2b {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      await this.#answer(request, response)
+      await exchange(this.#desk, request, response)
     } catch (error) {
       if (response.headersSent || response.destroyed) response.destroy()
       else send(response, { status: 500, body: { code: 500, message: String(error) } })
     }
-  }
-
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', 'http://x')
-    const raw = await read(request)
-    const found = match(request.method ?? 'GET', url, request.headers)
-    if (!found) return send(response, { status: 404, body: '404 page not found' })
-    const { route, name } = found
-    const isStreaming = STREAMING.has(route)
-    const body = parse(raw, isStreaming)
-    const asked: Asked = {
-      route,
-      name,
-      body,
-      query: url.searchParams,
-      headers: request.headers,
-      isPerformed: false,
-      status: undefined,
-    }
-    this.requests.push(asked)
-    await this.#arrivals.reach(route)
-    const fault = this.#faults.take(route)
-    if (fault?.kind === 'lag') await sleep(fault.ms, undefined, { signal: this.#stopping.signal }).catch(() => {})
-    asked.isPerformed = isPerformed(fault)
-    const reply = asked.isPerformed ? await this.#perform(found, asked, request, raw, fault) : lieOf(route, name)
-    await this.#answers.reach(route)
-    const instead = answerTo(fault, isStreaming)
-    if (instead !== undefined && 'drop' in reply) reply.drop?.()
-    if (instead === 'silence') {
-      if (fault?.kind === 'cut') request.socket.destroy()
-      if (fault?.kind === 'reset') request.socket.resetAndDestroy()
-      return
-    }
-    send(response, instead ?? reply)
-    asked.status = response.statusCode
-  }
-
-  /** Failures are answers too. */
-  async #perform(
-    found: Match,
-    { body, query }: Asked,
-    request: IncomingMessage,
-    raw: Buffer,
-    fault: Fault | undefined,
-  ): Promise<Reply> {
-    const { headers, method = 'GET' } = request
-    try {
-      if (found.plane === 'data')
-        return await data(this.#cloud, {
-          ...found,
-          headers,
-          method,
-          raw,
-          message: body,
-          fault: fault?.kind === 'stream' ? fault : undefined,
-        })
-      if (headers['x-api-key'] !== this.apiKey) throw new ApiError(401, 'Invalid API key')
-      return await control(this.#cloud, {
-        route: found.route,
-        name: found.name,
-        body: body as Record<string, unknown>,
-        query,
-        shows: fault?.kind === 'list' ? fault.shows : undefined,
-        fate: fault?.kind === 'lost' || fault?.kind === 'doomed' ? fault.kind : undefined,
-      })
-    } catch (error) {
-      if (error instanceof RpcError) return STREAMING.has(found.route) ? error.streamReply : error.reply
-      if (error instanceof ApiError || error instanceof ProxyError) return error.reply
-      throw error
-    }
-  }
-}
-
-async function read(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  for await (const chunk of request) chunks.push(chunk as Buffer)
-  return Buffer.concat(chunks)
-}
-
-/** What is not JSON is a file, and nobody asks for it here. */
-function parse(raw: Buffer, isStreaming: boolean): unknown {
-  if (isStreaming) return unframe(raw)
-  try {
-    return raw.length === 0 ? {} : JSON.parse(raw.toString())
-  } catch {
-    return {}
   }
 }
