@@ -3,7 +3,7 @@ import { KINDS, type Request } from '../../src/sandbox/judge.ts'
 import type { SettledState } from '../../src/sandbox/states.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { PROVIDER_RESULTS } from '../support/ledger.ts'
-import { describeRequest, type Scenario, type Schedule, type Start, walk } from '../support/walk.ts'
+import { describeRequest, type Part, type Scenario, type Start, walk } from '../support/walk.ts'
 
 /**
  * Incident E: a kill met a pause, and which of them won depended on a millisecond. Here two and three requests meet in every
@@ -68,20 +68,20 @@ function workLeadsTo(scenario: Scenario, { kind }: Request): SettledState {
 }
 
 /** What everybody is told, and how it ends, when each waits until the one before has settled. */
-function oneAfterTheOther(scenario: Scenario, schedule: Schedule): { told: string[]; end: SettledState } {
-  let state: SettledState | undefined = scenario.start === 'absent' ? undefined : scenario.start
+function oneAfterTheOther(scenario: Scenario, part: Part): { told: string[]; end: SettledState } {
+  let state = part.from
   const told: string[] = []
-  for (const [index, { request, found, answer, operation }] of schedule.answers.entries()) {
+  for (const [index, { request, found, answer, operation }] of part.answers.entries()) {
     // The one exception: nobody waits to copy what is being taken away.
-    if (request.kind === 'snapshot' && (found.state === 'pausing' || found.state === 'killing')) {
+    if (request.kind === 'snapshot' && found.leaving) {
       told.push('invalid_transition')
       continue
     }
     // Whoever finds its equal at the end of the line, and only there, shares its performer and its result.
-    if (found.last !== undefined && describeRequest(found.last) === describeRequest(request)) {
+    if (found.equal) {
       expect(answer).toBe('join')
-      const ahead = schedule.answers.findLastIndex((other, at) => at < index && other.operation.id === operation.id)
-      expect(schedule.answers[ahead]?.request).toEqual(request)
+      const ahead = part.answers.findLastIndex((other, at) => at < index && other.operation.id === operation.id)
+      expect(part.answers[ahead]?.request).toEqual(request)
       told.push(told[ahead] as string)
       continue
     }
@@ -91,7 +91,7 @@ function oneAfterTheOther(scenario: Scenario, schedule: Schedule): { told: strin
       told.push(ruling)
       continue
     }
-    const result = schedule.performed.get(operation.id)
+    const result = part.performed.get(operation.id)
     const wasNotThere: boolean = state === undefined || state === 'gone'
     told.push(result === 'works' ? (wasNotThere && request.kind === 'resume' ? 'respawned' : 'done') : 'failed')
     if (result === 'works') state = workLeadsTo(scenario, request)
@@ -100,12 +100,11 @@ function oneAfterTheOther(scenario: Scenario, schedule: Schedule): { told: strin
   return { told, end: state as SettledState }
 }
 
-function whatTheyWereTold(schedule: Schedule): { told: string[]; end: SettledState } {
-  const told = schedule.answers.map(({ operation: { status, outcome, error } }) => {
+function whatTheyWereTold(part: Part): string[] {
+  return part.answers.map(({ operation: { status, outcome, error } }) => {
     if (status === 'refused') return error?.error_type as string
     return status === 'failed' ? 'failed' : outcome === 'already_done' ? 'already done' : (outcome as string)
   })
-  return { told, end: schedule.end }
 }
 
 type Meeting = Pick<Scenario, 'alphabet' | 'count' | 'canPause' | 'results' | 'crashesMax'> & { firsts?: Request[] }
@@ -117,24 +116,12 @@ async function walkAll(what: string, { firsts, ...meeting }: Meeting): Promise<v
       .filter(({ kind }) => (start === 'absent' ? kind === 'spawn' : meeting.canPause || start !== 'suspended'))
       .map((first): Scenario => ({ start, first, ...meeting })),
   )
-  const left = [...scenarios]
-  const sequences = new Set<string>()
-  let schedules = 0
-  let steps = 0
-  const walker = async () => {
-    for (let scenario = left.shift(); scenario; scenario = left.shift()) {
-      const current = scenario
-      const walked = await walk(database.db, current, (schedule) => {
-        const asked = schedule.answers.map(({ request }) => describeRequest(request))
-        sequences.add([current.start, ...asked].join(', '))
-        const story = [current.start, ...schedule.steps].join(', ')
-        expect({ story, ...whatTheyWereTold(schedule) }).toEqual({ story, ...oneAfterTheOther(current, schedule) })
-      })
-      schedules += walked.schedules
-      steps += walked.steps
-    }
-  }
-  await Promise.all(Array.from({ length: 4 }, walker))
+  const { sequences, schedules, steps } = await walk(database.db, scenarios, (part, scenario) => {
+    const story = [scenario.start, ...part.steps].join(', ')
+    const { told, end } = oneAfterTheOther(scenario, part)
+    expect({ story, told: whatTheyWereTold(part), end: part.rest ?? end }).toEqual({ story, told, end })
+    return end
+  })
   expect(sequences.size).toBe(scenarios.length * meeting.alphabet.length ** (meeting.count - 1))
   console.log(`${what}: ${sequences.size} sequences of requests, ${schedules} schedules, walked in ${steps} steps`)
 }
