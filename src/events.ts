@@ -42,6 +42,10 @@ export const EVENTS = {
   'execution.left_over': { level: 'warn', says: 'could not stop the agent of an execution' },
   'execution.roll_call_failed': { level: 'warn', says: 'could not ask what is wished of executions; asking again' },
   'reaper.asked': { level: 'info', says: 'a sandbox has reached a limit; what that means was asked for' },
+  'reaper.not_renewed': {
+    level: 'warn',
+    says: 'a sandbox could not be given more time at its provider; that is tried again',
+  },
   'reaper.ticked': { level: 'info', says: 'the reaper has seen to what was due' },
   'reaper.prune_failed': { level: 'warn', says: 'could not forget what is old; trying again' },
   'schedule.made': { level: 'debug', says: 'the queue has its schedule' },

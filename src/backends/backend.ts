@@ -19,7 +19,10 @@ export type Backend = {
 
   /** Every instance that carries this sandbox's label, of whichever life: found again after a lost answer or a crash. */
   find(sandboxId: string, call: Call): Promise<Found[]>
-  /** Makes an instance, labelled with its owner before it can be lost. It may still be starting: `look` tells. */
+  /**
+   * Makes an instance, labelled with its owner before it can be lost, and starts in it what its spec says. It may still be
+   * starting: `look` tells. The same life makes one, and finishes what a call before it has left half done.
+   */
   create(wanted: Wanted, call: Call): Promise<{ ref: string }>
   /** Takes over an instance that somebody else made, and labels it where the provider can. Not found: `sandbox_expired`. */
   adopt(ref: string, owner: Owner, call: Call): Promise<void>

@@ -8,6 +8,7 @@ import * as ledger from './migrations/0002_ledger.ts'
 import * as attempts from './migrations/0003_attempts.ts'
 import * as executions from './migrations/0004_executions.ts'
 import * as housekeeping from './migrations/0005_housekeeping.ts'
+import * as leases from './migrations/0006_leases.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -21,6 +22,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0003_attempts': attempts,
   '0004_executions': executions,
   '0005_housekeeping': housekeeping,
+  '0006_leases': leases,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

@@ -75,6 +75,7 @@ export type SandboxRow = {
   created_at: Date
   last_active_at: Date
   expires_at: Date | null
+  renew_after: Date | null
 }
 
 export const OPERATION_STATUSES = ['waiting', 'active', 'succeeded', 'failed', 'refused'] as const

@@ -1,5 +1,6 @@
 import { VERIFY_AGAIN_MS } from '../db/checkpoints.ts'
 import { HOUSEKEEPING } from '../jobs/housekeeping.ts'
+import { PATIENCE } from '../jobs/patience.ts'
 import { reaperQueue } from '../queues/reaper.ts'
 import { sweeperQueue } from '../queues/sweeper.ts'
 import { FINDINGS, SUDDEN_MIN } from '../sandbox/findings.ts'
@@ -43,6 +44,9 @@ ${table(
 - A sandbox that must outlast the limits of its fleet has a long one of its own: up to ten years.
 - **Executions** past a deadline are ended by whoever follows them. Those that nobody has ended ${duration(deadlineMs)} after their hard deadline,
   because no worker takes the queue \`streams\` or has their backend, are ended by the reaper, which stops the agent first.
+- **Leases.** Some providers end or pause a sandbox by themselves when its time there is over. For one that is to run on, the reaper
+  sets that time anew when no more than ${duration(PATIENCE.leaseMs / 2)} of it are left, and never beyond its hard limit: so it ends by itself only when no
+  worker is left to say otherwise. One that was put to sleep all the same is written down as suspended.
 - **Pruning**: events (but never the last state change of a sandbox), the output of executions that have ended, and idempotency
   keys are forgotten after a while (\`SANDMAN_KEEP\`).
 

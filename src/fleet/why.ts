@@ -295,6 +295,8 @@ function asked({ kind, options, cause }: OperationRow, verb: 'asked' | 'had aske
     }
     case 'sweeper':
       return `the sweeper ${verb} ${what}, because ${FOUND[cause.found]} (${cause.ref})`
+    case 'lease':
+      return `its provider had put it to sleep when its time there was over (${when(cause.ends_at)}), so it was ${verb} ${what}`
     case 'execution':
       return `execution ${cause.execution_id} ${verb} ${what}${NEEDED[kind] ?? ''}`
   }
@@ -307,6 +309,7 @@ function wish(kind: Kind, options: OperationRow['options']): string {
       return adopt?.ref ? `to take over ${adopt.ref}` : from ? `to make it from ${from}` : 'to make it'
     }
     case 'pause':
+      if (options.only === 'asleep') return 'to write down that it sleeps'
       return options.if_unsupported === 'kill' ? 'to pause it, or to end it if its backend cannot' : 'to pause it'
     case 'resume':
       return options.if_lost === 'respawn' ? 'to wake it, or to replace it if it is lost' : 'to wake it'

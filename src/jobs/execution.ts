@@ -136,7 +136,7 @@ async function start(work: StreamWork): Promise<ExecutionRow | Outcome> {
     }
     case 'suspended': {
       // Its provider has put it to sleep. That is written down by a pause, which only has to look.
-      const asked = await ask(work, 'pause', { if_busy: 'ignore' })
+      const asked = await ask(work, 'pause', { if_busy: 'ignore', only: 'asleep' })
       if (asked.error?.error_type === 'pause_unsupported') {
         const message = `Its provider has put ${sandbox.id} to sleep. ${asked.error.message}`
         return finish(work, { status: 'failed', reason: 'instance_lost', message })

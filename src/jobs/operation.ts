@@ -13,6 +13,7 @@ import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import { FAILURES, type Failure, failure } from '../sandbox/failures.ts'
 import { KINDS, type Kind } from '../sandbox/judge.ts'
 import type { Limits } from '../sandbox/limits.ts'
+import { leaseMs } from './lease.ts'
 import { PATIENCE, type Patience } from './patience.ts'
 import { failureOf, Provider } from './provider.ts'
 
@@ -42,8 +43,8 @@ export type Work = Taken & {
   backend: Backend
   provider: Provider
   events: Events
-  /** How long it may live: by its own limit, or by its fleet's. */
-  hardMs: number | undefined
+  /** What its provider's time-to-live is set to. */
+  leaseMs: number
   /** What was seen at the provider, for whoever asks why. */
   evidence: Record<string, unknown>
 }
@@ -179,8 +180,13 @@ function begin(deps: JobDeps, taken: Taken, signal: AbortSignal): Work {
   const backend = deps.backends.get(name) as Backend
   const ids = { asker: { operationId: taken.operation.id }, sandboxId: taken.sandbox.id }
   const provider = new Provider({ backend: name, ...ids, patience, signal, events })
-  const hardMs = taken.sandbox.hard_ttl_ms ?? deps.limits?.hardMs
-  return { ...taken, db, fleet, clock: deps.clock, backend, provider, events, hardMs, evidence: {} }
+  const { created_at, hard_ttl_ms } = taken.sandbox
+  return {
+    ...taken,
+    ...{ db, fleet, clock: deps.clock, backend, provider, events },
+    leaseMs: leaseMs(patience.leaseMs, created_at, hard_ttl_ms ?? deps.limits?.hardMs),
+    evidence: {},
+  }
 }
 
 function explain(notTaken: NotTaken, operationId: string): Outcome {

@@ -60,7 +60,7 @@ export const PATIENCE = {
   overdueMs: 60_000,
   /** How long a pause waits for the executions that it interrupts. */
   interruptMs: 60_000,
-  /** What a provider's time-to-live is set to for a sandbox that has no hard limit of its own. */
+  /** What a provider's time-to-live is set to for a sandbox without a hard limit. It is renewed when half of it is over. */
   leaseMs: 3_600_000,
 }
 

@@ -31,6 +31,7 @@ export const pause: Verb = {
 
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return vanish(work, seen)
+    if (seen.is === 'running' && work.operation.options.only === 'asleep') return notAsleep(work, seen.incarnation)
     try {
       const checkpoint =
         seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await checkpointOf(work, pausing)
@@ -97,6 +98,12 @@ async function vanish(work: Work, seen: Extract<Known, { is: 'absent' | 'lost' }
   const message = `${work.sandbox.id} is not there after it was to be suspended, and left no checkpoint.`
   const rest = { state: 'gone', reason: 'checkpoint_missing' } as const
   return { status: 'failed', error: failure('checkpoint_missing', message), rest }
+}
+
+/** Whoever thought that its provider had put it to sleep was wrong, or somebody has woken it: nothing is done to it. */
+function notAsleep({ sandbox }: Work, incarnation: string): Ending {
+  const error = failure('invalid_transition', `${sandbox.id} is not asleep: its provider shows it running.`)
+  return { status: 'failed', error, rest: { state: 'running', incarnation } }
 }
 
 /** Its row was made when its backend could; the caller is told, and nothing is touched. */

@@ -10,6 +10,7 @@ import { LIMIT_NAMES, LIMITS, type LimitName, type Limits } from '../sandbox/lim
 import { askFor } from './ask.ts'
 import { endPastDeadline } from './deadline.ts'
 import type { Housekeeping, Keep } from './housekeeping.ts'
+import { renewLeases } from './renew.ts'
 import type { StreamDeps } from './stream-work.ts'
 
 export type ReapDeps = StreamDeps & {
@@ -21,12 +22,12 @@ export type ReapDeps = StreamDeps & {
 }
 
 /**
- * One tick of the reaper: asks for what the limits of sandboxes say, ends executions whose deadline has passed without anybody
- * noticing, and forgets what is old.
+ * One tick of the reaper: asks for what the limits of sandboxes say, gives those that are to run on the time for it at their
+ * provider, ends executions whose deadline has passed without anybody noticing, and forgets what is old.
  *
  * Delivered twice, or on two workers at once: what is due is claimed, and each gets another part of it.
  * Crashed after a claim: the sandbox comes up again a few minutes later.
- * Nothing here believes a provider, or even asks one about a sandbox: it asks for operations, and those look before they act.
+ * Nothing here believes a provider: it asks for operations, and those look before they act.
  */
 export async function reap(deps: ReapDeps, { signal }: { signal: AbortSignal }): Promise<Outcome> {
   const { housekeeping, events } = deps
@@ -52,9 +53,10 @@ export async function reap(deps: ReapDeps, { signal }: { signal: AbortSignal }):
       if (due.length < max) break
     }
   }
+  const renewed = await renewLeases(deps, signal, isOver)
   const ended = await endExecutions(deps, signal, isOver)
   const pruned = await prune(deps, isOver)
-  const counts = { ...asked, executions: ended, ...pruned }
+  const counts = { ...asked, renewed, executions: ended, ...pruned }
   if (Object.values(counts).some((count) => count > 0)) events.emit('reaper.ticked', counts)
   return done()
 }

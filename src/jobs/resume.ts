@@ -11,7 +11,7 @@ import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
 import { suspend } from './sleep.ts'
 import { bringToLife, endOwn, spawn } from './spawn.ts'
-import { leaseMs, wake } from './wake.ts'
+import { wake } from './wake.ts'
 
 /**
  * Wakes a sandbox, until it was seen to be awake: restored, with its time-to-live, its hooks run and its preview answering.
@@ -88,7 +88,7 @@ async function restore(work: Work): Promise<void> {
   const { backend, checkpoint, operation, provider } = work
   const pausing = backend.pausing as Pausing
   const sleeping = { ref: refOf(work), checkpointRef: checkpoint?.provider_ref }
-  const asked = { key: operation.id, ttlMs: leaseMs(work) }
+  const asked = { key: operation.id, ttlMs: work.leaseMs }
   await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
 }
 

@@ -5,7 +5,6 @@ import { endInstance } from './end.ts'
 import { look, refOf, verified } from './look.ts'
 import type { Work } from './operation.ts'
 import { isBackendError } from './provider.ts'
-import { leaseMs } from './wake.ts'
 
 /** Puts it to sleep, and returns what it can be resumed from: seen at the provider, and whole. */
 export async function suspend(work: Work, pausing: Pausing, incarnation: string): Promise<SeenCheckpoint> {
@@ -41,7 +40,7 @@ export async function checkpointOf(work: Work, pausing: Pausing, told?: string):
 export async function wakeAgain(work: Work, pausing: Pausing, error: Failure): Promise<Ending> {
   const { provider, operation, sandbox } = work
   const sleeping = { ref: refOf(work), checkpointRef: undefined }
-  const asked = { key: operation.id, ttlMs: leaseMs(work) }
+  const asked = { key: operation.id, ttlMs: work.leaseMs }
   try {
     await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
     const incarnation = await provider.poll(provider.patience.pendingMs, async () => {

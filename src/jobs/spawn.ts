@@ -10,7 +10,7 @@ import { endInstance } from './end.ts'
 import { type Known, look, verified } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
-import { type Awake, leaseMs, wake } from './wake.ts'
+import { type Awake, wake } from './wake.ts'
 
 /** What is taken over instead of being made. */
 export type Adoption = { ref: string; checkpointRef?: string | undefined }
@@ -60,9 +60,9 @@ export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolea
   const [mine, ...surplus] = found.filter((instance) => instance.life === life)
   for (const { ref } of surplus) await endInstance(work, ref)
   const seen = mine && (await look(work, mine.ref))
-  // Lost, or put to sleep before anybody had seen it awake: nothing is lost by making it anew.
+  // Lost, or put to sleep before anybody had seen it awake: nothing is lost by making it anew. One that runs is asked for again,
+  // too: whoever made it may have died before its agent was started.
   if (mine && (seen?.is === 'lost' || seen?.is === 'suspended')) await endInstance(work, mine.ref)
-  if (mine && seen?.is === 'running') return wake(work, mine.ref, how)
 
   const { adopt: _, ...spec } = sandbox.spec as Spec & { adopt?: Adoption }
   const wanted = {
@@ -70,7 +70,7 @@ export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolea
     life,
     spec,
     checkpointRef: await findOrigin(work),
-    ttlMs: leaseMs(work),
+    ttlMs: work.leaseMs,
   }
   const { ref } = await provider.ask('create', (call) => backend.create(wanted, call))
   return wake(work, ref, how)

@@ -1,6 +1,7 @@
 import { BackendError, type Target } from '../backends/backend.ts'
 import type { Spec } from '../backends/spec.ts'
 import { describeError } from '../errors.ts'
+import { LEASE_SLACK_MS } from './lease.ts'
 import { type Known, look } from './look.ts'
 import type { Work } from './operation.ts'
 
@@ -9,11 +10,6 @@ const PROBE = 'f=.sandman-probe-$$; echo awake > "$f" && cat "$f" && rm -f "$f"'
 
 /** One try of a preview URL, so that a server which accepts and says nothing does not use up all of the time. */
 const PREVIEW_TRY_MS = 5_000
-
-/** A time-to-live that is off by less than this is as it was asked for: clocks differ, and calls take time. */
-const LEASE_SLACK_MS = 60_000
-
-const LEASE_MS_MIN = 60_000
 
 const OUTPUT_SHOWN = 400
 
@@ -57,7 +53,7 @@ async function setLease(work: Work, target: Target, before: Date | undefined): P
   const { backend, provider, sandbox, evidence, events } = work
   const { lease } = backend
   if (lease === 'none') return before
-  const ttlMs = leaseMs(work)
+  const ttlMs = work.leaseMs
   for (let tries = 1; ; tries++) {
     await provider.ask('lease', (call) => lease.set(target, ttlMs, call))
     const { endsAt } = await lookAwake(work, target.ref)
@@ -69,12 +65,6 @@ async function setLease(work: Work, target: Target, before: Date | undefined): P
     events.emit('sandbox.lease_short', { sandboxId: sandbox.id, askedMs: ttlMs, endsAt })
     return endsAt
   }
-}
-
-/** Of its hard limit, what is left: that does not begin anew with every waking. Never so little that it could not be used. */
-export function leaseMs({ provider, sandbox, hardMs }: Work): number {
-  if (hardMs === undefined) return provider.patience.leaseMs
-  return Math.max(LEASE_MS_MIN, sandbox.created_at.getTime() + hardMs - Date.now())
 }
 
 /** As well as it goes: what cannot be ended does not keep a sandbox from waking. */

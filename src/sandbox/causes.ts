@@ -13,3 +13,5 @@ export type Cause =
     }
   | { by: 'sweeper'; found: FindingKind; ref: string; looks: Look[] }
   | { by: 'execution'; execution_id: string }
+  /** Its provider had put it to sleep when its time was over. */
+  | { by: 'lease'; ends_at: string }

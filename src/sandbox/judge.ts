@@ -22,8 +22,11 @@ export type Options = {
   if_busy?: 'wait' | 'interrupt' | 'ignore'
   hooks?: 'skip'
   name?: string
-  /** Of a kill: only what its provider has lost is ended. What is there is left alone. */
-  only?: 'lost'
+  /**
+   * Of a kill: only what its provider has lost is ended. Of a pause: only what its provider has put to sleep is written down as
+   * suspended. Everything else is left alone.
+   */
+  only?: 'lost' | 'asleep'
 } & Record<string, unknown>
 
 /** What a request does with a sandbox that rests. */

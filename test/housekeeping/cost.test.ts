@@ -3,6 +3,7 @@ import { runningClock as clock } from '../../src/clock.ts'
 import { findYoung } from '../../src/db/checkpoints.ts'
 import { claimDue, findDue } from '../../src/db/due.ts'
 import { dueFindings } from '../../src/db/findings.ts'
+import { claimLeases } from '../../src/db/leases.ts'
 import { pruneEvents, pruneKeys, pruneOutput } from '../../src/db/prune.ts'
 import { claimUnheard } from '../../src/db/ring-due.ts'
 import { listBackends } from '../../src/db/sandboxes.ts'
@@ -74,6 +75,16 @@ describe(`with ${ROWS} sandboxes`, () => {
       expect(claimed?.rows).toBeLessThan(10 * DUE)
     },
   )
+
+  test('the reaper reads hundreds of rows for a hundred whose time at their provider is nearly over', async () => {
+    const asked = { fleet, backend: 'test', withinMs: 30 * 60_000, max: DUE, retryMs: DAY_MS, clock }
+    const claimed = await cost((db) => claimLeases(db, asked))
+    expect(claimed?.scannedWhole).toEqual([])
+    expect(claimed?.rows).toBeGreaterThanOrEqual(DUE)
+    expect(claimed?.rows).toBeLessThan(10 * DUE)
+    const none = await cost((db) => claimLeases(db, { ...asked, fleet: 'small' }))
+    expect(none?.rows).toBeLessThan(10)
+  })
 
   test.each(LIMIT_NAMES)('it reads next to nothing when none is due by its %s limit', async (limit) => {
     const long = { idleMs: 9_000 * DAY_MS, hardMs: 9_000 * DAY_MS, retentionMs: 9_000 * DAY_MS }
@@ -152,10 +163,11 @@ async function generate({ pool }: TestDatabase): Promise<void> {
         lateral (select now() - case when n between 150 and 299 then interval '301 days' else interval '299 days' end as slept) as times`)
     await client.query(`
       insert into sandman.sandboxes (id, fleet, backend, can_pause, can_snapshot, state, state_changed_at, provider_ref, created_at,
-        last_active_at, idle_ttl_ms)
+        last_active_at, expires_at, idle_ttl_ms)
       select 'sbx_' || lpad(to_hex(n), 26, '0'), '${fleet}', 'test', n % 7 > 0, true, 'running', now() - interval '29 days', 'vm-' || n,
         now() - interval '29 days' - case when n % 400 = 0 then interval '1000 days' else interval '0' end,
-        now() - case when n % 50 = 0 then interval '31 days' else interval '29 days' end, case when n % 2 = 0 then 300 * 86400000::bigint end
+        now() - case when n % 50 = 0 then interval '31 days' else interval '29 days' end,
+        now() + case when n % 200 = 0 then interval '10 minutes' else interval '50 minutes' end, case when n % 2 = 0 then 300 * 86400000::bigint end
       from generate_series(${ROWS}, ${ROWS + ROWS / 10} - 1) as n`)
     await client.query(`
       update sandman.sandboxes set idle_ttl_ms = case when can_pause then 1000 end where fleet = '${fleet}' and state = 'running'

@@ -532,6 +532,8 @@ export class FakeProvider {
   }
 
   #create({ fleet, sandboxId, life, ttlMs, spec }: Creation): string {
+    const made = this.instancesOf(sandboxId).find((instance) => instance.fleet === fleet && instance.life === life)
+    if (made) return made.ref
     const ref = `vm-${randomUUID().slice(0, 8)}`
     const instance: FakeInstance = {
       ref,
