@@ -8,15 +8,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
  */
 export const MARK = 'E2B_SANDBOX_ID'
 
-type Seen = { pid: number; parent: number; state: string }
+type Seen = { pid: number; parent: number; state: string; born: number }
 
+const BORN = Number(fieldsOf(process.pid)[19])
 const STANDSTILL_MS_MAX = 10_000
 const DEATH_MS_MAX = 10_000
 const LOOK_AGAIN_MS = 2
 
 export function findProcesses(sandboxId: string): Seen[] {
   const seen = listProcesses()
-  const found = new Set(seen.filter(({ pid }) => hasMark(pid, sandboxId)).map(({ pid }) => pid))
+  // Whoever is older than this process is none of them, and its environment need not be read.
+  const young = seen.filter(({ born }) => born >= BORN)
+  const found = new Set(young.filter(({ pid }) => hasMark(pid, sandboxId)).map(({ pid }) => pid))
   for (let before = -1; before !== found.size; ) {
     before = found.size
     for (const { pid, parent } of seen) if (found.has(parent)) found.add(pid)
@@ -74,11 +77,18 @@ function listProcesses(): Seen[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
-      const line = readIfThere(`/proc/${name}/stat`)
-      // Behind the program's name, which may contain anything.
-      const [state, parent] = line.slice(line.lastIndexOf(')') + 2).split(' ')
-      return !state || 'ZX'.includes(state) ? [] : [{ pid: Number(name), parent: Number(parent), state }]
+      const fields = fieldsOf(name)
+      const [state, parent] = fields
+      return !state || 'ZX'.includes(state)
+        ? []
+        : [{ pid: Number(name), parent: Number(parent), state, born: Number(fields[19]) }]
     })
+}
+
+/** Behind the program's name, which may contain anything: state, parent, …, and the birth as the twentieth. */
+function fieldsOf(pid: number | string): string[] {
+  const line = readIfThere(`/proc/${pid}/stat`)
+  return line.slice(line.lastIndexOf(')') + 2).split(' ')
 }
 
 function hasMark(pid: number, sandboxId: string): boolean {
