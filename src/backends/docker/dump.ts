@@ -1,0 +1,77 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { BackendError, type Call } from '../backend.ts'
+import { type Container, inspectContainer, rename, start, startLetters } from './containers.ts'
+import { says, Unreadable } from './errors.ts'
+import type { Instance } from './instance.ts'
+import { wordOf } from './names.ts'
+import { readInfo, type Site } from './site.ts'
+
+const POLL_MS = 50
+/** The engine may answer before it has noticed that what it has written down is gone. */
+const EXIT_MS_MAX = 10_000
+
+/**
+ * The engine's own checkpoints: memory is written to its disk, and the container has ended until it is started from that.
+ *
+ * Killed half-way: it runs, or it has ended by this.
+ */
+export async function dump(
+  site: Site,
+  { agent, sidecar, ref }: Instance & { agent: Container },
+  key: string,
+  call: Call,
+) {
+  if (sidecar)
+    throw new BackendError(
+      'spec_invalid',
+      `${ref} has a sidecar, whose memory no checkpoint of the engine holds: pause it by freezing.`,
+    )
+  await requireCheckpoints(site, call)
+  const sleep = { mode: 'checkpoint', key: wordOf(key), startedAt: startLetters(agent) } as const
+  const name = await rename(site, agent, { ...agent.name, sleep }, call)
+  const path = `/containers/${name}/checkpoints`
+  const body = { CheckpointID: sleep.key, Exit: true }
+  await deleteDump(site, agent.id, sleep.key, call) // of an attempt that did not come to its end
+  await site.engine.done({ method: 'POST', path, body }, call)
+  for (const until = Date.now() + EXIT_MS_MAX; ; await delay(POLL_MS, undefined, call)) {
+    const now = await inspectContainer(site, agent.id, call)
+    if (now?.state !== 'running') return
+    if (Date.now() > until) throw new BackendError('sandbox_unreachable', `${ref} runs on after its checkpoint`)
+  }
+}
+
+/** Wakes it, and removes what it was woken from: its memory and its files would not belong together any more. */
+export async function restore(site: Site, { agent, ref }: Instance & { agent: Container }, key: string, call: Call) {
+  const { sleep } = agent.name
+  const checkpoint = sleep?.key ?? ''
+  if (!(await hasDump(site, agent.id, checkpoint, call)))
+    throw new BackendError('checkpoint_missing', `The Docker engine has no checkpoint ${checkpoint} of ${ref} any more`)
+  const woken = { ...agent.name, wokenBy: wordOf(key) }
+  const fullName = await rename(site, agent, woken, call)
+  await start(site, fullName, call, { checkpoint })
+  await rename(site, { fullName }, { ...woken, sleep: undefined }, call)
+  await deleteDump(site, agent.id, checkpoint, call)
+}
+
+export async function hasDump({ engine }: Site, id: string, checkpoint: string, call: Call): Promise<boolean> {
+  const path = `/containers/${id}/checkpoints`
+  const listed = await engine.json<{ Name: string }[]>({ method: 'GET', path }, call)
+  if (!Array.isArray(listed)) throw new Unreadable(path, JSON.stringify(listed))
+  return listed.some(({ Name }) => Name === checkpoint)
+}
+
+async function deleteDump({ engine }: Site, id: string, checkpoint: string, call: Call): Promise<void> {
+  await engine.done({ method: 'DELETE', path: `/containers/${id}/checkpoints/${checkpoint}` }, call).catch((error) => {
+    if (!says(error, [404, 500], /no such file|does not exist|no such checkpoint/i)) throw error
+  })
+}
+
+/** An engine that is not experimental does not even know the words. */
+export async function requireCheckpoints({ engine }: Site, call: Call): Promise<void> {
+  const { ExperimentalBuild } = await readInfo(engine, call)
+  if (!ExperimentalBuild)
+    throw new BackendError(
+      'spec_invalid',
+      'This Docker engine has no checkpoints: start it with `"experimental": true`, or pause by freezing.',
+    )
+}

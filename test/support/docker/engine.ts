@@ -1,0 +1,154 @@
+import { execFile } from 'node:child_process'
+import { access, constants, mkdtemp, readdir, rm, rmdir, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { ServiceFailed, startService } from '../../../src/embedded/service.ts'
+import { importImage } from './image.ts'
+
+const run = promisify(execFile)
+
+export type TestEngine = { socketPath: string; stop(): Promise<void> }
+
+/**
+ * An engine for this run of the tests, with the image `sandman-test` on it. Or a sentence that says why there is none: then the
+ * tests that need one did not run.
+ */
+export async function findEngine(): Promise<TestEngine | { missing: string }> {
+  const refused = whyNotPrivate()
+  if (refused === undefined) return startEngine()
+  const { DOCKER_HOST = '' } = process.env
+  const socketPath = /^unix:\/\/(.+)$/.exec(DOCKER_HOST)?.[1]
+  const busybox = socketPath && (await onPath('busybox'))
+  if (!socketPath || !busybox)
+    return {
+      missing: `${refused}, and DOCKER_HOST does not name the socket of one to use with a static busybox at hand`,
+    }
+  await importImage(socketPath, busybox)
+  return { socketPath, stop: async () => {} }
+}
+
+function whyNotPrivate(): string | undefined {
+  if (process.platform !== 'linux')
+    return `a Docker engine of the tests' own is started on Linux, and this is ${process.platform}`
+  return process.getuid?.() === 0 ? undefined : "a Docker engine of the tests' own is started by root only"
+}
+
+/**
+ * A private `dockerd`, which shares nothing with one that may be on this machine: folders, socket, cgroup and mounts of its own, and
+ * no network. It ends with this process, however that ends.
+ */
+export async function startEngine(): Promise<TestEngine> {
+  const [dockerd, busybox, runsc] = await installed()
+  const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-docker-'))
+  const socketPath = path.join(folder, 'docker.sock')
+  const cgroup = path.basename(folder)
+  await writeFile(
+    path.join(folder, 'daemon.json'),
+    JSON.stringify(await configOf({ folder, socketPath, cgroup, dockerd, runsc })),
+  )
+  const start = () =>
+    startService({
+      // Its mounts vanish with its last process.
+      command: '/usr/bin/unshare',
+      args: ['--mount', '--propagation', 'private', dockerd, '--config-file', path.join(folder, 'daemon.json')],
+      cwd: folder,
+      env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
+      uid: undefined,
+      gid: undefined,
+      readyText: 'API listen on',
+      stopSignal: 'SIGTERM',
+      logFile: undefined,
+      removeAfter: [folder],
+    })
+  const service = await start().catch(async (error: unknown) => {
+    await rm(folder, { recursive: true, force: true })
+    throw error instanceof ServiceFailed ? new Error(`dockerd did not start:\n${error.output}`) : error
+  })
+  const stop = async () => {
+    // It would give each of them some seconds to end by itself.
+    await removeContainers(socketPath).catch(() => {})
+    await service.stop()
+    await removeCgroups(cgroup)
+  }
+  await importImage(socketPath, busybox).catch(async (error: unknown) => {
+    await stop()
+    throw error
+  })
+  return { socketPath, stop }
+}
+
+type Asked = { folder: string; socketPath: string; cgroup: string; dockerd: string; runsc: string | undefined }
+
+async function configOf({ folder, socketPath, cgroup, dockerd, runsc }: Asked): Promise<object> {
+  const { stdout } = await run(dockerd, ['--version'])
+  const major = Number(/version (\d+)/.exec(stdout)?.[1] ?? 0)
+  return {
+    'data-root': path.join(folder, 'data'),
+    'exec-root': path.join(folder, 'exec'),
+    pidfile: path.join(folder, 'docker.pid'),
+    hosts: [`unix://${socketPath}`],
+    'cgroup-parent': `/${cgroup}`,
+    bridge: 'none',
+    iptables: false,
+    ip6tables: false,
+    experimental: true,
+    // Old ones keep their identity beside the machine's configuration, and two of them would be one.
+    ...(major < 23 && { 'deprecated-key-path': path.join(folder, 'key.json') }),
+    ...(runsc && { runtimes: { runsc: { path: runsc, runtimeArgs: ['--ignore-cgroups', '--network=none'] } } }),
+  }
+}
+
+async function installed(): Promise<[dockerd: string, busybox: string, runsc: string | undefined]> {
+  for (let tries = 1; ; tries++) {
+    const [dockerd, busybox, runsc] = await Promise.all(['dockerd', 'busybox', 'runsc'].map(onPath))
+    if (dockerd && busybox) return [dockerd, busybox, runsc]
+    if (tries > 10) throw new Error('The tests need a Docker engine: install `docker.io` and `busybox-static`.')
+    await install(tries)
+  }
+}
+
+/** Another run of the tests may be installing at this moment: apt then refuses, and the next try finds it there. */
+async function install(tries: number): Promise<void> {
+  if (tries === 1) process.stderr.write("Installing Debian's docker.io for the tests\n")
+  const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } }
+  const packages = ['docker.io', 'busybox-static', 'tini', 'runsc']
+  const wanted = ['install', '-qy', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...packages]
+  await run('apt-get', ['update', '-q'], options).catch(() => undefined)
+  await run('apt-get', wanted, options).catch(() => new Promise((resolve) => setTimeout(resolve, 3_000)))
+}
+
+async function onPath(name: string): Promise<string | undefined> {
+  for (const folder of [...(process.env.PATH ?? '').split(':'), '/usr/local/bin', '/usr/sbin', '/usr/bin', '/bin']) {
+    const file = path.join(folder, name)
+    if (
+      folder &&
+      (await access(file, constants.X_OK).then(
+        () => true,
+        () => false,
+      ))
+    )
+      return file
+  }
+  return undefined
+}
+
+async function removeContainers(socketPath: string): Promise<void> {
+  const all = JSON.parse(await ask(socketPath, 'GET', '/containers/json?all=1')) as { Id: string }[]
+  await Promise.all(all.map(({ Id }) => ask(socketPath, 'DELETE', `/containers/${Id}?force=1&v=1`)))
+}
+
+export async function ask(socketPath: string, method: string, at: string): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>()
+  http.request({ socketPath, path: at, method, agent: false }, resolve).on('error', reject).end()
+  let said = ''
+  for await (const text of (await promise).setEncoding('utf8')) said += text
+  return said
+}
+
+/** They are empty by now, and nobody else would remove them. */
+async function removeCgroups(cgroup: string): Promise<void> {
+  const root = '/sys/fs/cgroup'
+  for (const at of ['', ...(await readdir(root))]) await rmdir(path.join(root, at, cgroup)).catch(() => {})
+}
