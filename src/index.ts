@@ -1,14 +1,7 @@
 /** What apps import. */
-export {
-  type Agent,
-  type AgentStatus,
-  abilitiesOf,
-  type Backend,
-  type BackendAbilities,
-  BackendError,
-  type BackendErrorType,
-  type Piece,
-} from './backends/backend.ts'
+export type * from './backends/backend.ts'
+export { abilitiesOf, BackendError } from './backends/backend.ts'
+export type { Spec } from './backends/spec.ts'
 export { ERRORS, type ErrorCode, isSandmanError, SandmanError } from './errors.ts'
 export { createWorker, type WorkerOptions } from './fleet/create-worker.ts'
 export { type Answer, createFleet, type ExecutionAnswer, type Fleet, type FleetOptions } from './fleet/fleet.ts'

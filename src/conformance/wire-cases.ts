@@ -116,7 +116,7 @@ export function wireCases(suite: Suite): Case[] {
         backend,
       ) {
         const wanted = bench.wanted()
-        wire.fail({ kind: 'lost answer' }, ({ method }) => method === 'POST')
+        wire.fail({ kind: 'lost answer' }, ({ method }) => method !== 'GET')
         await fails('sandbox_unreachable', backend.create(wanted, call()))
         wire.heal()
         const found = await bench.find(wanted.sandboxId)
