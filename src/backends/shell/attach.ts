@@ -1,4 +1,5 @@
 import { BackendError, type Call, type Piece } from '../backend.ts'
+import { Letters } from './letters.ts'
 import { compose, type Inside, newMark } from './shell.ts'
 
 const PIECE_BYTES_MAX = 64 * 1024
@@ -12,10 +13,15 @@ const EXIT_CODE_SO_FAR = 10
 
 /** In twentieths of a second. Whoever was reading may have vanished without a word, and then nobody else would end the script. */
 const NAPS_MAX = 20 * 300
+/** Then it is begun anew: what carries a stream may keep all of it until its end. */
+const STREAM_BYTES_MAX = 8 * 1024 * 1024
+const BLOCK_BYTES = 64 * 1024
+const BLOCKS_AT_ONCE = 64
 
 /**
  * The output from a byte of its file on, which the cursor names. The script copies what there is, and looks again after a pause
- * that is short while something comes. It ends when the agent has ended, and otherwise after five minutes: then so does this.
+ * that is short while something comes. It ends when the agent has ended; and before that after five minutes, or eight megabytes:
+ * then so does this.
  */
 export async function* attach(
   inside: Inside,
@@ -26,14 +32,16 @@ export async function* attach(
   call.signal.throwIfAborted()
   let at = positionOf(cursor)
   const mark = newMark()
-  const reading = inside.shell.stream(compose(inside, mark, script(part, at)), call)
+  const letters = inside.shell.carries === 'text' ? new Letters() : undefined
+  const reading = inside.shell.stream(compose(inside, mark, script(part, at, letters !== undefined)), call)
   try {
     const answer = await readAnswer(reading, mark)
     if (answer.words[0] === 'none') return
     if (answer.words[0] === 'beyond') throw badCursor(`${at}, when there are only ${answer.words[1]} bytes`)
-    let bytes: Uint8Array = answer.rest
+    let read: Uint8Array = answer.rest
     for (;;) {
       call.signal.throwIfAborted()
+      const bytes = letters ? letters.read(read) : read
       for (let from = 0; from < bytes.length; from += PIECE_BYTES_MAX) {
         const piece = bytes.subarray(from, from + PIECE_BYTES_MAX)
         at += piece.length
@@ -41,7 +49,7 @@ export async function* attach(
       }
       const next = await reading.next()
       if (!next.done) {
-        bytes = next.value
+        read = next.value
         continue
       }
       const { exitCode } = next.value
@@ -55,7 +63,13 @@ export async function* attach(
   }
 }
 
-function script(part: string, from: number): string {
+/**
+ * The file stays open, and whoever reads from it goes on where the last one was: `dd`, which reads no more than it copies. So
+ * the true position is never before `$seen`, and may be behind it, when something was written in between.
+ */
+function script(part: string, from: number, asText: boolean): string {
+  const [blocks, rest] = [Math.floor(from / BLOCK_BYTES), from % BLOCK_BYTES]
+  const copy = `dd bs=${BLOCK_BYTES} count=${BLOCKS_AT_ONCE} <&3 2>/dev/null${asText ? ' | base64' : ''}`
   return `find_base
 at=$base/${part}
 if [ -z "$base" ] || [ ! -e "$at/runner" ]; then say none; exit; fi
@@ -64,18 +78,27 @@ size=$(size_of "$at/output")
 if [ "$size" -lt ${from} ]; then say beyond $size; exit; fi
 say from
 exec 3<"$at/output" || exit 1
-tail -c +${from + 1} <&3 || exit 1
+${blocks > 0 ? `dd bs=${BLOCK_BYTES} skip=${blocks} count=0 <&3 2>/dev/null || exit 1` : ':'}
+${rest > 0 ? `dd bs=${rest} count=1 <&3 >/dev/null 2>&1 || exit 1` : ':'}
 is_over() { [ -e "$at/end" ] || ! { is_there "$at/runner" || is_there "$at/agent"; }; }
-pause=1 naps=0
-until is_over; do
-  before=$size size=$(size_of "$at/output")
-  if [ "$size" != "$before" ]; then cat <&3 || exit 1; pause=1; fi
+seen=${from} pause=1 naps=0 over=
+while :; do
+  # In this order: what is written before its end is copied after it.
+  if is_over; then over=yes; fi
+  size=$(size_of "$at/output")
+  if [ "$size" -gt $seen ]; then
+    ${copy} || exit 1
+    seen=$((seen + ${BLOCK_BYTES * BLOCKS_AT_ONCE}))
+    if [ $seen -gt "$size" ]; then seen=$size; fi
+    [ $((seen - ${from})) -lt ${STREAM_BYTES_MAX} ] || exit ${EXIT_CODE_SO_FAR}
+    pause=1
+    continue
+  fi
+  [ -z "$over" ] || exit ${EXIT_CODE_OVER}
   [ $naps -lt ${NAPS_MAX} ] || exit ${EXIT_CODE_SO_FAR}
   naps=$((naps + pause))
   case $pause in 1) nap 0.05; pause=2;; 2) nap 0.1; pause=4;; 4) nap 0.2; pause=10;; *) nap 0.5;; esac
-done
-cat <&3 || exit 1
-exit ${EXIT_CODE_OVER}`
+done`
 }
 
 /** What the script says first, and what has come right behind it. */

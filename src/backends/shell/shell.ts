@@ -8,6 +8,8 @@ import { prelude } from './prelude.ts'
  * 120,000 when it is put between quotes.
  */
 export type Shell = {
+  /** Text where nothing but characters gets through: then outputs are sent in letters. Defaults to bytes. */
+  readonly carries?: 'bytes' | 'text'
   /** Runs a script to its end. The output is what it wrote to stdout; whether stderr is among it makes no difference. */
   run(script: string, call: Call): Promise<{ exitCode: number; output: string }>
   /**

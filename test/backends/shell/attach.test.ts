@@ -4,6 +4,7 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Piece } from '../../../src/backends/backend.ts'
 import { attach } from '../../../src/backends/shell/attach.ts'
+import type { Shell } from '../../../src/backends/shell/shell.ts'
 import { startAgent } from '../../../src/backends/shell/start.ts'
 import { agentStatus } from '../../../src/backends/shell/status.ts'
 import { stopAgent } from '../../../src/backends/shell/stop.ts'
@@ -41,6 +42,27 @@ function cutAfter(bench: Bench, bytesMax: number): Bench {
           await whole.return({ exitCode: 0 })
         }
       },
+    },
+  }
+}
+
+/** As a provider that takes all for text, and hands it on in pieces of an odd length. */
+function textOnly({ shell }: Bench): Shell {
+  return {
+    ...shell,
+    carries: 'text',
+    async *stream(script, call) {
+      const whole = shell.stream(script, call)
+      try {
+        for (;;) {
+          const next = await whole.next()
+          if (next.done) return next.value
+          const text = Buffer.from(new TextDecoder().decode(next.value))
+          for (let at = 0; at < text.length; at += 999) yield text.subarray(at, at + 999)
+        }
+      } finally {
+        await whole.return({ exitCode: 0 })
+      }
     },
   }
 }
@@ -83,6 +105,33 @@ describe.each(SHELLS)('in $name, with $has', ({ name }) => {
     expect(all.cursor).toBe('300000')
     expect((await read(bench, '299990')).bytes.equals(bytes.subarray(299_990))).toBe(true)
   })
+})
+
+describe.each(SHELLS)('where only text gets through, in $name', ({ name }) => {
+  test('bytes are what they were, wherever the text is cut', async () => {
+    const bench = await setup({ shell: name })
+    const bytes = randomBytes(150_001)
+    await writeFile(path.join(bench.folder, 'copy'), bytes)
+    await start(bench, sh('printf begin; until [ -e go ]; do sleep 0.02; done; cat copy'))
+    const pieces: Buffer[] = []
+    for await (const piece of attach({ ...bench, shell: textOnly(bench) }, KEY, undefined, CALL)) {
+      if (pieces.length === 0) await writeFile(path.join(bench.folder, 'go'), '')
+      pieces.push(Buffer.from(piece.bytes))
+    }
+    expect(Buffer.concat(pieces).equals(Buffer.concat([Buffer.from('begin'), bytes]))).toBe(true)
+    const rest = await readAll(attach({ ...bench, shell: textOnly(bench) }, KEY, '70000', CALL))
+    expect(rest.bytes.equals(bytes.subarray(69_995))).toBe(true)
+    expect(rest).toMatchObject({ cursor: '150006', isLast: true })
+  })
+})
+
+test('a long output is told in several streams', async () => {
+  const bench = await setup()
+  await start(bench, sh('head -c 9000000 /dev/zero'))
+  await expect.poll(() => agentStatus(bench, KEY, CALL)).toEqual(terminated(0))
+  const first = await read(bench)
+  expect(first).toMatchObject({ cursor: String(8 * 1024 * 1024), isLast: false })
+  expect(await read(bench, first.cursor)).toMatchObject({ cursor: '9000000', isLast: true })
 })
 
 test('wherever the connection is cut, what is read after that is what was missing', async () => {
@@ -176,7 +225,7 @@ test('a script that says nothing, or that was killed, is no end of an output', a
   })
   const noisy = await readAll(attach(saying('echo welcome; echo', 0), KEY, undefined, CALL))
   expect(noisy.bytes.toString()).toBe('said\n')
-  for (const broken of ['exit 0', 'exec sleep 0', 'kill -9 $$', 'tail() { command tail "$@"; kill -9 $$; }'])
+  for (const broken of ['exit 0', 'exec sleep 0', 'kill -9 $$', 'dd() { command dd "$@"; kill -9 $$; }'])
     await expect(readAll(attach(saying(broken, 0), KEY, undefined, CALL))).rejects.toMatchObject({
       type: 'sandbox_unreachable',
     })
