@@ -23,6 +23,7 @@ import {
 import { Producer } from '../../src/queues/bullmq/producer.ts'
 import { QUEUES } from '../../src/queues/catalog.ts'
 import { QUEUE_NAMES, type QueueName } from '../../src/queues/names.ts'
+import { shareCompiled } from './compiled.ts'
 import { RecordedEvents } from './events.ts'
 import { FakeProvider } from './provider.ts'
 import { createStoreHome, openTestStore, type StoreHome, type StoreKind } from './stores.ts'
@@ -57,6 +58,7 @@ export async function createWorld(
   const home: StoreHome = { ...(await createStoreHome(kind)), ...own }
   const provider = shared ?? (await FakeProvider.start())
   const dataFolder = await mkdtemp(path.join(os.tmpdir(), 'sandman-world-'))
+  await shareCompiled(path.join(dataFolder, 'sandboxes'), home.fleet)
   const backends = () => worldBackends(provider.url, home.fleet)
   const place = {
     databaseUrl: home.databaseUrl,

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, onTestFinished } from 'vitest'
@@ -9,6 +9,7 @@ import { removeCgroups } from '../../../src/backends/local/cgroups.ts'
 import { type Instance, readInstance } from '../../../src/backends/local/instance.ts'
 import { endEverything } from '../../../src/backends/local/processes.ts'
 import type { Spec } from '../../../src/backends/spec.ts'
+import { shareCompiled } from '../../support/compiled.ts'
 
 export const CALL: Call = { signal: new AbortController().signal }
 export const SANDBOX = `sbx_${'a'.repeat(26)}`
@@ -52,7 +53,7 @@ export async function setup({ cgroups = true, homeId = HOME_ID } = {}): Promise<
     for (const fleet of await readdir(folder)) await cleanUp(path.join(folder, fleet, 'instances'))
     await rm(folder, { recursive: true, force: true })
   })
-  await mkdir(path.join(folder, 'test'))
+  await shareCompiled(folder, 'test')
   await writeFile(path.join(folder, 'test', 'home'), homeId)
   const backend = openLocalBackend({ folder, fleet: 'test', cgroups })
   const running = async (ref: string) => {
