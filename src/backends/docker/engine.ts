@@ -1,4 +1,5 @@
-import type { IncomingMessage } from 'node:http'
+import http, { type IncomingMessage } from 'node:http'
+import https from 'node:https'
 import type Dockerode from 'dockerode'
 import { BackendError, type Call } from '../backend.ts'
 import { Refusal, Unreadable } from './errors.ts'
@@ -13,6 +14,10 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 /** Every status is an answer: what it means is decided in one place, by its text. */
 const EVERY_STATUS = new Proxy({}, { get: () => true }) as Record<number, boolean>
+
+const KEEPING_NONE = { keepAlive: false }
+
+type Modem = { dial: Dial; protocol: string; agent?: object; headers: object }
 
 type Dial = (
   options: {
@@ -34,7 +39,11 @@ export class Engine {
   readonly #dial: Dial
 
   private constructor(docker: Dockerode) {
-    const { modem } = docker as { modem: { dial: Dial } }
+    const { modem } = docker as unknown as { modem: Modem }
+    // A connection that is kept may have been closed at the other end, and a call that is sent there fails for nothing. So none is;
+    // but the other end is not to know, or it closes before it has been heard.
+    modem.agent ??= modem.protocol === 'https' ? new https.Agent(KEEPING_NONE) : new http.Agent(KEEPING_NONE)
+    modem.headers = { Connection: 'keep-alive', ...modem.headers }
     this.#dial = modem.dial.bind(modem)
   }
 

@@ -62,12 +62,15 @@ async function make(site: Site, plan: Plan, call: Call): Promise<boolean> {
   }
 }
 
+/** A name is taken a moment before whoever has it is listed. */
 async function findMade(site: Site, ref: string, call: Call): Promise<Container> {
-  const { agent } = await findInstance(site, ref, call)
-  if (agent) return agent
+  for (const until = Date.now() + START_MS_MAX; Date.now() < until; await delay(POLL_MS, undefined, call)) {
+    const { agent } = await findInstance(site, ref, call)
+    if (agent) return agent
+  }
   throw new BackendError(
     'sandbox_unreachable',
-    `The name ${ref} is taken at the Docker engine by what is not Sandman's, or was ended at once. Remove that container.`,
+    `The name ${ref} is taken at the Docker engine by a container that is not Sandman's: remove that, or rename it.`,
   )
 }
 
