@@ -95,16 +95,16 @@ export function lifeCases(suite: Suite): Case[] {
     },
 
     async 'What a sandbox is made with reaches its agent'(bench) {
-      const command = sh('printf "%s|" "$GREETING" "$1" "$2"; printf end; exec sleep 1000')
+      const command = sh('printf "%s|" "$GREETING" "$1" "$2"; echo end; exec sleep 1000')
       const target = await bench.create({
         agent: { command: [...command, 'sh', 'two words', 'it\'s "quoted" $HOME'], env: { GREETING: 'good\nmorning' } },
       })
       let heard = ''
       for await (const { bytes } of bench.backend.attach({ ...target, key: undefined }, undefined, call())) {
         heard += Buffer.from(bytes)
-        if (heard.endsWith('end')) break
+        if (heard.endsWith('end\n')) break
       }
-      assert.equal(heard, `good\nmorning|two words|it's "quoted" $HOME|end`)
+      assert.equal(heard, `good\nmorning|two words|it's "quoted" $HOME|end\n`)
     },
   })
 }

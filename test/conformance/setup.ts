@@ -1,9 +1,10 @@
 import { afterAll, describe, test } from 'vitest'
 import { conformance, type Subject } from '../../src/conformance/index.ts'
 
-/** The whole suite, as tests of this runner. */
-export function proveBackend(name: string, subject: Subject): void {
-  const { cases, close } = conformance(subject)
+/** The whole suite, as tests of this runner; or what there is about a few things, of a backend that was proven already. */
+export function proveBackend(name: string, subject: Subject, only?: string[]): void {
+  const { cases: all, close } = conformance(subject)
+  const cases = all.filter(({ about }) => !only || only.includes(about))
   describe(name, () => {
     afterAll(close)
     for (const [about, ones = []] of Object.entries(Object.groupBy(cases, (each) => each.about)))

@@ -8,6 +8,7 @@ import { startEmbeddedPostgres } from '../../src/embedded/postgres.ts'
 import { Events } from '../../src/events.ts'
 import { migrateAll } from '../../src/fleet/migrate.ts'
 import { TEMPLATE_DATABASE } from './database.ts'
+import { offerEngine } from './docker/offer-engine.ts'
 import { findRedisServer, startRedisServer } from './redis.ts'
 
 declare module 'vitest' {
@@ -17,6 +18,8 @@ declare module 'vitest' {
     redisUrl: string
     /** Path of a Redis server to start more of; empty when only `REDIS_URL` was to be had. */
     redisServer: string
+    /** Where the Docker engine of this run is asked for, which is started for the first who does. */
+    engineUrl: string
   }
 }
 
@@ -36,9 +39,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('postgresUrl', postgresUrl)
   project.provide('redisUrl', process.env.REDIS_URL ?? (redis?.url as string))
   project.provide('redisServer', redisServer ?? '')
+  const engine = await offerEngine()
+  project.provide('engineUrl', engine.url)
   return async () => {
     if (process.env.REDIS_URL !== undefined) await removeTestKeys(process.env.REDIS_URL)
-    await Promise.all([postgres.stop(), redis?.stop()])
+    await Promise.all([postgres.stop(), redis?.stop(), engine.stop()])
   }
 }
 
