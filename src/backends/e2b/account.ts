@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto'
+import type { ApiClient, ConnectionConfig } from 'e2b'
+import { BackendError } from '../backend.ts'
+
+export type E2bOptions = {
+  fleet: string
+  /** What is left out the SDK takes from the environment: `E2B_API_KEY`, `E2B_API_URL`, `E2B_DOMAIN`. */
+  apiKey?: string | undefined
+  apiUrl?: string | undefined
+  domain?: string | undefined
+  /** Where the sandboxes themselves are reached, if not at their usual addresses. */
+  sandboxUrl?: string | undefined
+  /** For calls that E2B answers at once; those that pause, resume, make or copy a sandbox have longer. Defaults to 30 s. */
+  requestTimeoutMs?: number | undefined
+  /** Where a port of a sandbox is reached. Defaults to what E2B says. */
+  previewUrl?: ((ref: string, port: number) => string) | undefined
+}
+
+type Sdk = Pick<typeof import('e2b'), 'Sandbox' | 'CommandExitError'>
+
+/** An account at E2B, as one fleet uses it. */
+export type Account = {
+  fleet: string
+  sdk: Sdk
+  config: ConnectionConfig
+  api: ApiClient['api']
+  /** The same for everybody who has the same key, which it does not tell. */
+  place: string
+  requestTimeoutMs: number
+  previewUrl: E2bOptions['previewUrl']
+  /** Sandboxes of which a pause was seen to have lost the last run, and the run that E2B shows since then in its place. */
+  reverted: Map<string, string>
+}
+
+const REQUEST_TIMEOUT_MS = 30_000
+
+export async function openAccount(options: E2bOptions): Promise<Account> {
+  const { fleet, apiKey, apiUrl, domain, sandboxUrl, requestTimeoutMs = REQUEST_TIMEOUT_MS, previewUrl } = options
+  const sdk = await import('e2b').catch((error: unknown) => {
+    throw new Error('The package `e2b` cannot be loaded. Install it (npm install e2b) where the worker runs.', {
+      cause: error,
+    })
+  })
+  const config = new sdk.ConnectionConfig({
+    ...(apiKey !== undefined && { apiKey }),
+    ...(apiUrl !== undefined && { apiUrl }),
+    ...(domain !== undefined && { domain }),
+    ...(sandboxUrl !== undefined && { sandboxUrl }),
+    requestTimeoutMs,
+    // What is tried again is decided by who has the deadline. And a sandbox that is only pretended is never wanted here.
+    retries: 0,
+    debug: false,
+  })
+  if (!config.apiKey)
+    throw new BackendError('provider_unauthorized', 'E2B needs the key of an account: set E2B_API_KEY.')
+  const { api } = new sdk.ApiClient(config)
+  const place = `e2b-${hash(`${config.apiUrl} ${config.apiKey}`)}`
+  return { fleet, sdk, config, api, place, requestTimeoutMs, previewUrl, reverted: new Map() }
+}
+
+export function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12)
+}
