@@ -128,10 +128,14 @@ export async function change(
   }
 }
 
-/** Returns its new name. */
+/** Returns its new name. Somebody else may be about to give it the same one. */
 export async function rename(site: Site, { fullName }: Pick<Container, 'fullName'>, to: ContainerName, call: Call) {
   const name = containerName(to)
-  if (name !== fullName) await change(site, fullName, { method: 'POST', what: 'rename', query: { name } }, call)
+  const isDone = (error: Refusal) => {
+    if (error.says([409, 500], /already in use/i)) throw new Moved(fullName, error)
+    return error.says(400, /same name/i)
+  }
+  if (name !== fullName) await change(site, fullName, { method: 'POST', what: 'rename', query: { name }, isDone }, call)
   return name
 }
 
