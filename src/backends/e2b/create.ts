@@ -7,7 +7,7 @@ import { killSandbox } from './end.ts'
 import { isRefusal } from './errors.ts'
 import { enter } from './inside.ts'
 import { labelsOf, requireInstance } from './instance.ts'
-import { findOwned } from './pages.ts'
+import { byAge, findOwned } from './pages.ts'
 import { isPause } from './pausing.ts'
 import { fetchFrom } from './request.ts'
 import { withTtl } from './ttl.ts'
@@ -52,9 +52,7 @@ async function makeOne(account: Account, wanted: Wanted, call: Call): Promise<st
   const rivals = (await findOwned(account, wanted, call)).filter(({ ref }) => ref !== own)
   if (rivals.length === 0) return own
   const { incarnation: born } = await requireInstance(account, own, call)
-  const [oldest] = [...rivals, { ref: own, born }].sort((a, b) =>
-    `${a.born} ${a.ref}` < `${b.born} ${b.ref}` ? -1 : 1,
-  )
+  const [oldest] = [...rivals, { ref: own, born }].sort(byAge)
   if (!oldest || oldest.ref === own) return own
   await killSandbox(account, own, call)
   return oldest.ref

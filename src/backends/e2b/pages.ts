@@ -90,7 +90,12 @@ export async function findOwned(
     if (life === undefined || sandboxId !== owner.sandboxId || (owner.life ?? life) !== life) continue
     found.push({ ref: listed.sandboxID, life, born: listed.startedAt.toISOString() })
   }
-  return found
+  return found.sort(byAge)
+}
+
+/** The same order for whoever compares them. */
+export function byAge(a: { ref: string; born: string }, b: { ref: string; born: string }): number {
+  return `${a.born} ${a.ref}` < `${b.born} ${b.ref}` ? -1 : 1
 }
 
 /** All that the pages have, one after the other. */

@@ -35,7 +35,7 @@ export async function runCommand(inside: Inside, command: string, call: Call) {
       `make_base
 ${last}
 file=$base/${file}
-${INSTANCE_VARIABLE}=$root ${PART_VARIABLE}=command setsid sh -c ${quote(BECOME)} become "$file" </dev/null
+${INSTANCE_VARIABLE}=$base ${PART_VARIABLE}=command setsid sh -c ${quote(BECOME)} become "$file" </dev/null
 say exited $?
 tail -c ${OUTPUT_BYTES_MAX} "$file.log"
 rm -f "$file" "$file".*`,

@@ -1,6 +1,6 @@
 import { quote } from './quote.ts'
 
-/** In the environment of everything that runs in a sandbox for Sandman: of which life it is, and of which part. */
+/** In the environment of everything that runs in a sandbox for Sandman: the folder of its life, and the part that it is of. */
 export const INSTANCE_VARIABLE = 'SANDMAN_INSTANCE'
 export const PART_VARIABLE = 'SANDMAN_PART'
 
@@ -43,7 +43,7 @@ section == "--stat" {
     gsub(/[^0-9]/, "", pid)
     $0 = substr($0, RSTART + RLENGTH)
   }
-  if ($0 == "${INSTANCE_VARIABLE}=" root) ours = 1
+  if ($0 == "${INSTANCE_VARIABLE}=" base) ours = 1
   if (index($0, "${PART_VARIABLE}=") == 1) named = substr($0, ${PART_VARIABLE.length + 2})
 }
 END {
@@ -119,7 +119,7 @@ members() {
     cat /proc/[0-9]*/stat 2>/dev/null
     echo --environ
     head -c 4194304 /dev/null /proc/[0-9]*/environ 2>/dev/null | tr '\\n\\0' '\\t\\n'
-  } | LC_ALL=C awk -v root="$root" -v only="$1" ${quote(FIND_MEMBERS)}
+  } | LC_ALL=C awk -v base="$base" -v only="$1" ${quote(FIND_MEMBERS)}
 }
 destroy() {
   rounds=0

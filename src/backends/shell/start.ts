@@ -47,10 +47,11 @@ export async function startAgent(inside: Inside, { part, command, env = {} }: As
   const words = [...Object.entries(env).map(([name, value]) => `${name}=${value}`), ...command]
   if (command.length === 0 || words.some((word) => word.includes('\0')))
     throw new BackendError('spec_invalid', `${JSON.stringify(command)} is no command`)
-  const marks = [`${INSTANCE_VARIABLE}=${inside.root}`, `${PART_VARIABLE}=${part}`]
-  const assigned = words.slice(0, -command.length)
-  const started = ['env', ...assigned, ...marks, 'sh', '-c', 'exec "$@"', 'sh', ...command]
-  const wanted = refusalOf(words) ?? `set -- ${started.map(quote).join(' ')}\n`
+  const assigned = words.slice(0, -command.length).map(quote).join(' ')
+  // The marks as they are by then, whatever the environment says.
+  const marks = [INSTANCE_VARIABLE, PART_VARIABLE].map((name) => `"${name}=$${name}"`).join(' ')
+  const wanted =
+    refusalOf(words) ?? `set -- env ${assigned} ${marks} sh -c 'exec "$@"' sh ${command.map(quote).join(' ')}\n`
   const file = `.wanted-${randomUUID()}`
   await ask(
     inside,
@@ -60,7 +61,7 @@ if [ ! -e "$at/runner" ]; then
   mkdir -p "$at" && : >>"$at/output" || fail "an agent has no folder"
   ${await deliver(inside, file, wanted, call)}
   # Without an ampersand, which would have it ignore interrupts. The first makes a session, so that the second has to leave it.
-  setsid setsid sh -c ${quote(RUN)} run "$at" "$base/${file}" ${quote(BECOME)} "$root" ${quote(part)} </dev/null >/dev/null 2>&1
+  setsid setsid sh -c ${quote(RUN)} run "$at" "$base/${file}" ${quote(BECOME)} "$base" ${part} </dev/null >/dev/null 2>&1
   rounds=0
   until [ -e "$at/runner" ]; do
     [ $rounds -lt 500 ] || fail "nothing that could run an agent has begun"

@@ -68,7 +68,7 @@ describe.each(SHELLS)('in $name, with $has', ({ name }) => {
     await startAgent(bench, { part: KEY, command, env }, CALL)
     await start(bench, ['grep', 'SigIgn', '/proc/self/status'], 'exe_signals')
     await expect.poll(() => status(bench)).toEqual(terminated(0))
-    const marks = `SANDMAN_INSTANCE=${bench.root}\nSANDMAN_PART=${KEY}\n`
+    const marks = `SANDMAN_INSTANCE=${path.dirname(bench.agentFolder(KEY))}\nSANDMAN_PART=${KEY}\n`
     expect(await bench.output()).toBe(`it's\nme\n${marks}UID=7\n`)
     await expect.poll(() => bench.output('exe_signals')).toMatch(/SigIgn:\s0+\n/)
   })
