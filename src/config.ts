@@ -151,8 +151,27 @@ const Environment = z.object({
     .default([...QUEUE_NAMES])
     .describe('Queues that this worker takes work from, separated by commas.'),
   SANDMAN_BACKENDS: backendNames
-    .default([...BACKEND_NAMES])
-    .describe('Backends that this worker can talk to, separated by commas.'),
+    .default(['local'])
+    .describe(`Backends that this worker can talk to, separated by commas; there are ${BACKEND_NAMES.join(', ')}.`),
+  SANDMAN_DOCKER_PAUSE: z
+    .enum(['freeze', 'disk', 'checkpoint'])
+    .default('freeze')
+    .describe(
+      'How a container is put to sleep: frozen in memory, kept as an image, or written to disk with its memory where the engine can.',
+    ),
+  SANDMAN_DOCKER_NETWORK: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Network of the engine that containers are put into. Defaults to the engine's own."),
+  DOCKER_HOST: z
+    .string()
+    .regex(/^(unix|tcp|http|https|ssh|npipe):/, 'must be a URL such as unix:///var/run/docker.sock or tcp://host:2376')
+    .optional()
+    .describe('Where the Docker engine is. Defaults to the usual socket.'),
+  E2B_API_KEY: z.string().min(1).optional().describe('Key of the E2B account, for the backend e2b.'),
+  E2B_API_URL: z.url().optional().describe('Where E2B is, if not at its usual address.'),
+  E2B_DOMAIN: z.string().min(1).optional().describe('Domain of an E2B of your own.'),
   SANDMAN_TTL: ttl
     .default({})
     .describe(
@@ -193,6 +212,8 @@ export type Config = {
   tokens: Token[]
   queues: QueueName[]
   backends: BackendName[]
+  docker: { pause: 'freeze' | 'disk' | 'checkpoint'; network: string | undefined }
+  e2b: { apiKey: string | undefined; apiUrl: string | undefined; domain: string | undefined }
   ttl: {
     idleMs?: number | undefined
     hardMs?: number | undefined
@@ -243,6 +264,8 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     tokens: env.SANDMAN_TOKENS,
     queues: env.SANDMAN_QUEUES,
     backends: env.SANDMAN_BACKENDS,
+    docker: { pause: env.SANDMAN_DOCKER_PAUSE, network: env.SANDMAN_DOCKER_NETWORK },
+    e2b: { apiKey: env.E2B_API_KEY, apiUrl: env.E2B_API_URL, domain: env.E2B_DOMAIN },
     ttl: {
       idleMs: env.SANDMAN_TTL.idle as number | undefined,
       hardMs: env.SANDMAN_TTL.hard as number | undefined,
@@ -280,7 +303,7 @@ export function isLoopback(name: string): boolean {
 export function describeConfig(): { name: string; description: string; defaultsTo: string }[] {
   const printable: Record<string, string> = {
     SANDMAN_QUEUES: QUEUE_NAMES.join(','),
-    SANDMAN_BACKENDS: BACKEND_NAMES.join(','),
+    SANDMAN_BACKENDS: 'local',
     SANDMAN_GRACE: '25s',
     SANDMAN_TOKENS: '',
     SANDMAN_TTL: '',

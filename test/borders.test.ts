@@ -60,6 +60,9 @@ test.each([
   ['src/embedded/x.ts', '../backends/backend.ts'],
   ['src/web/x.ts', '../backends/backend.ts'],
   ['src/jobs/x.ts', '../backends/local/backend.ts'],
+  ['src/jobs/x.ts', '../backends/docker/backend.ts'],
+  ['src/conformance/x.ts', '../backends/local/backend.ts'],
+  ['src/conformance/x.ts', '../jobs/canary.ts'],
   ['src/backends/x.ts', '../db/pool.ts'],
   ['src/backends/x.ts', '../sandbox/judge.ts'],
   ['src/backends/local/x.ts', '../../queues/define.ts'],
@@ -87,6 +90,7 @@ test.each([
   ['src/fleet/x.ts', '../backends/local/backend.ts'],
   ['src/backends/x.ts', '../sandbox/failures.ts'],
   ['src/backends/x.ts', 'zod'],
+  ['src/conformance/x.ts', '../backends/backend.ts'],
   ['src/backends/local/x.ts', '../backend.ts'],
   ['src/backends/local/x.ts', '../../process-identity.ts'],
 ])('%s may import %s', async (file, imported) => {

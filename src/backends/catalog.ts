@@ -2,7 +2,13 @@ import path from 'node:path'
 import type { Backend, BackendAbilities } from './backend.ts'
 import type { BackendName } from './names.ts'
 
-export type OpenOptions = { fleet: string; dataFolder: string }
+export type OpenOptions = {
+  fleet: string
+  dataFolder: string
+  docker?: { pause?: 'freeze' | 'disk' | 'checkpoint' | undefined; network?: string | undefined } | undefined
+  /** What is left out the SDK takes from the environment. */
+  e2b?: { apiKey?: string | undefined; apiUrl?: string | undefined; domain?: string | undefined } | undefined
+}
 
 type Listed = Omit<BackendAbilities, 'name'> & { open(options: OpenOptions): Promise<Backend> }
 
@@ -17,6 +23,22 @@ export const BACKENDS = {
     async open({ fleet, dataFolder }) {
       const { openLocalBackend } = await import('./local/backend.ts')
       return openLocalBackend({ folder: path.join(dataFolder, 'sandboxes'), fleet })
+    },
+  },
+  docker: {
+    canPause: true,
+    canSnapshot: true,
+    async open({ fleet, docker }) {
+      const { openDockerBackend } = await import('./docker/backend.ts')
+      return openDockerBackend({ fleet, ...docker })
+    },
+  },
+  e2b: {
+    canPause: true,
+    canSnapshot: true,
+    async open({ fleet, e2b }) {
+      const { openE2bBackend } = await import('./e2b/backend.ts')
+      return openE2bBackend({ fleet, ...e2b })
     },
   },
 } as const satisfies Record<BackendName, Listed>

@@ -9,6 +9,7 @@ import { pendingMigrations } from '../db/migrate.ts'
 import { type Db, describeDatabase, openDb } from '../db/pool.ts'
 import { SCHEMA } from '../db/schema.ts'
 import { listSweeps } from '../db/sweeps.ts'
+import { withDeadline } from '../deadline.ts'
 import { describeError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
@@ -24,6 +25,7 @@ const POSTGRES_MAJOR_MIN = 14
 const REDIS_VERSION_MIN = 6.2
 const SKEW_MS_MAX = 1_000
 const CANARY_MS = 5_000
+const PROVIDER_MS = 10_000
 
 /** Checks a configuration against the real services. Finds as much as it can: one problem does not hide the next. */
 export async function examine(config: Config, events: Events): Promise<Finding[]> {
@@ -86,11 +88,13 @@ async function examineSweeps(db: Db, fleet: string): Promise<Finding[]> {
   })
 }
 
-/** Whether it can be opened here. What its provider says is seen when it is first asked for something. */
-async function examineBackend(name: BackendName, { fleet, dataFolder }: Config): Promise<Finding> {
+/** Whether it can be opened here, and whether its provider shows what it has. */
+async function examineBackend(name: BackendName, { fleet, dataFolder, docker, e2b }: Config): Promise<Finding> {
   try {
-    const backend = await BACKENDS[name].open({ fleet, dataFolder })
-    await backend.close()
+    const backend = await BACKENDS[name].open({ fleet, dataFolder, docker, e2b })
+    await withDeadline(PROVIDER_MS, `${name}'s list of sandboxes`, (signal) =>
+      backend.lists.instances(undefined, { signal }),
+    ).finally(() => backend.close())
     const { canPause, canSnapshot } = abilitiesOf(backend)
     const abilities = [...(canPause ? ['pauses'] : []), ...(canSnapshot ? ['takes snapshots'] : [])].join(', ')
     return { check: 'backend', verdict: 'ok', message: `${name}: ${abilities || 'neither pauses nor takes snapshots'}` }

@@ -120,9 +120,9 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
 }
 
 async function openBackends(
-  { backends, fleet, dataFolder }: RunningConfig,
+  { backends, fleet, dataFolder, docker, e2b }: RunningConfig,
   given: readonly Backend[],
 ): Promise<Map<string, Backend>> {
-  const opened = await Promise.all(backends.map((name) => BACKENDS[name].open({ fleet, dataFolder })))
+  const opened = await Promise.all(backends.map((name) => BACKENDS[name].open({ fleet, dataFolder, docker, e2b })))
   return new Map([...opened, ...given].map((backend) => [backend.name, backend]))
 }

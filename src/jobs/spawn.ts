@@ -7,7 +7,7 @@ import { spawnQueue } from '../queues/spawn.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endInstance } from './end.ts'
-import { type Known, look, verified } from './look.ts'
+import { type Known, look, lookNow, verified } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
 import { type Awake, wake } from './wake.ts'
@@ -59,9 +59,9 @@ export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolea
   const how = { isNew: operation.attempt === 1, skipHooks }
   const [mine, ...surplus] = found.filter((instance) => instance.life === life)
   for (const { ref } of surplus) await endInstance(work, ref)
-  const seen = mine && (await look(work, mine.ref))
-  // Lost, or put to sleep before anybody had seen it awake: nothing is lost by making it anew. One that runs is asked for again,
-  // too: whoever made it may have died before its agent was started.
+  const seen = mine && (await lookNow(work, mine.ref))
+  // Lost, or put to sleep before anybody had seen it awake: nothing is lost by making it anew. One that is there is asked for
+  // again, too: whoever made it may have died before it was started, or its agent.
   if (mine && (seen?.is === 'lost' || seen?.is === 'suspended')) await endInstance(work, mine.ref)
 
   const { adopt: _, ...spec } = sandbox.spec as Spec & { adopt?: Adoption }

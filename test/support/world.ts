@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { expect } from 'vitest'
+import type { Backend } from '../../src/backends/backend.ts'
 import { removeCgroups } from '../../src/backends/local/cgroups.ts'
 import { makeHome } from '../../src/backends/local/home.ts'
 import { findInstance } from '../../src/backends/local/instance.ts'
@@ -50,16 +51,25 @@ export const UNSCHEDULED: QueueName[] = QUEUE_NAMES.filter((name) => !('everyMs'
 /** A whole fleet: queues, a database, a scriptable provider, a folder for the local backend; and workers, when they are started. */
 export type World = Awaited<ReturnType<typeof createWorld>>
 
+type WorldParts = {
+  redisUrl?: string
+  databaseUrl?: string
+  provider?: FakeProvider
+  /** A backend that its workers have besides. */
+  open?: ((fleet: string) => Promise<Backend>) | undefined
+}
+
 export async function createWorld(
   kind: StoreKind,
   /** What it shares with another world, or has for itself. */
-  { provider: shared, ...own }: { redisUrl?: string; databaseUrl?: string; provider?: FakeProvider } = {},
+  { provider: shared, open, ...own }: WorldParts = {},
 ) {
   const home: StoreHome = { ...(await createStoreHome(kind)), ...own }
   const provider = shared ?? (await FakeProvider.start())
   const dataFolder = await mkdtemp(path.join(os.tmpdir(), 'sandman-world-'))
   await shareCompiled(path.join(dataFolder, 'sandboxes'), home.fleet)
-  const backends = () => worldBackends(provider.url, home.fleet)
+  const besides = open ? [await open(home.fleet)] : []
+  const backends = () => [...worldBackends(provider.url, home.fleet), ...besides]
   const place = {
     databaseUrl: home.databaseUrl,
     ...(home.redisUrl !== undefined && { redisUrl: home.redisUrl }),
