@@ -208,11 +208,11 @@ function explain(notTaken: NotTaken, operationId: string): Outcome {
   }
 }
 
-/** The longer it has waited the longer; by chance, so that workers do not keep step. */
+/** A part of the time that it has waited, by chance, so that workers do not keep step: soon while one of several may have it. */
 export function notMineMs(since: Date): number {
   const [leastMs, mostMs] = NOT_MINE_MS
   const waitedMs = Math.max(0, Date.now() - since.getTime())
-  return Math.min(mostMs, leastMs + Math.round(Math.random() * waitedMs))
+  return Math.min(mostMs, leastMs + Math.round((Math.random() * waitedMs) / 4))
 }
 
 function tell({ events, announce }: JobDeps, { operation, sandbox, answered, ended }: Settled): void {
