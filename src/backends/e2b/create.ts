@@ -6,7 +6,7 @@ import type { Account } from './account.ts'
 import { killSandbox } from './end.ts'
 import { isRefusal } from './errors.ts'
 import { enter } from './inside.ts'
-import { labelsOf, requireInstance } from './instance.ts'
+import { findInstance, labelsOf, requireInstance } from './instance.ts'
 import { byAge, findOwned } from './pages.ts'
 import { isPause } from './pausing.ts'
 import { fetchFrom } from './request.ts'
@@ -85,7 +85,10 @@ async function make(account: Account, { spec, checkpointRef, ttlMs, ...owner }: 
 /** Each is started once, however often it is asked for. */
 async function startParts(account: Account, ref: string, { spec, checkpointRef }: Wanted, call: Call): Promise<void> {
   const { agent } = spec
-  const instance = await requireInstance(account, ref, call)
+  const instance = await findInstance(account, ref, call)
+  // Nothing is lost by making it anew.
+  if (!instance)
+    throw new BackendError('sandbox_unreachable', `E2B says that it has made ${ref}, and that there is none`)
   if (!instance.isRunning || (!agent && checkpointRef === undefined)) return
   await enter(account, instance, call, async (inside) => {
     // A snapshot has the memory of what it was taken of, too: its agents run on, and are nobody's.

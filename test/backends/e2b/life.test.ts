@@ -52,6 +52,13 @@ test('one that was made, and whose answer was lost, is found by its labels', asy
   expect(e2b.count('create')).toBe(1)
 })
 
+test('one that is only said to be made is tried again, and not taken for one that has ended', async () => {
+  const { e2b, backend } = await setup()
+  e2b.next('create', { kind: 'lie' })
+  await expect(backend.create(wanted(), CALL)).rejects.toMatchObject(fails('sandbox_unreachable', 'there is none'))
+  await backend.create(wanted(), CALL)
+})
+
 test('a template is what it was asked for, or what E2B has; one that there is not is refused', async () => {
   const { e2b, create, backend } = await setup({ templates: ['mine'] })
   const mine = await create({ template: 'mine' })
