@@ -73,8 +73,9 @@ function asleep(account: Account, instance: Instance, target: Target): { checkpo
   const { ref, incarnation } = instance
   if (!isBefore(incarnation, target.incarnation)) return { checkpointRef: pauseRef(instance) }
   const { reverted } = account
+  const [oldest] = reverted.keys()
+  if (oldest !== undefined && reverted.size >= REVERTED_MAX) reverted.delete(oldest)
   reverted.set(ref, incarnation)
-  for (const [oldest] of reverted) if (reverted.size > REVERTED_MAX) reverted.delete(oldest)
   throw new BackendError('checkpoint_missing', `There is nothing to resume ${ref} from: ${whyReverted(instance)}`)
 }
 
@@ -98,7 +99,7 @@ export async function resume(
   if (isReverted(account, instance)) throw missing(checkpointRef ?? there, whyReverted(instance))
   if (checkpointRef !== undefined && checkpointRef !== there) throw missing(checkpointRef, `what sleeps is ${there}`)
   const path = { sandboxID: ref }
-  await withTtl(ttlMs, (timeout) =>
+  const connected = await withTtl(ttlMs, (timeout) =>
     fetchFrom(
       account,
       call,
@@ -111,6 +112,7 @@ export async function resume(
     if (!(await findInstance(account, ref, call))) throw expired(ref)
     throw missing(there, `E2B shows it, and cannot resume it: ${error.text}`)
   })
+  if (!connected) throw new BackendError('sandbox_unreachable', `E2B wakes ${ref} for no time at all, however short`)
 }
 
 function missing(checkpointRef: string, why: string): BackendError {

@@ -172,6 +172,10 @@ describe('a resume', () => {
       await expect(waking).rejects.toMatchObject(fails('sandbox_unreachable'))
       expect(e2b.stateOf(target.ref)).toBe('paused')
     }
+    e2b.always('connect', apiError(400, 'Max instance length exceeded'))
+    const waking = pausing.resume({ ref: target.ref, checkpointRef }, WAKING, CALL)
+    await expect(waking).rejects.toMatchObject(fails('sandbox_unreachable', 'no time at all'))
+    e2b.heal()
     await resume(target.ref, checkpointRef)
   })
 
