@@ -12,7 +12,7 @@ export type Instance = {
   isAdopted: boolean
   agent: Container | undefined
   sidecar: Summary | undefined
-  /** The image that it sleeps as, or that it is being woken from. */
+  /** The image that it sleeps as, or is being woken from. Not looked for once all has been started. */
   asleep: Image | undefined
 }
 
@@ -27,8 +27,8 @@ export async function findInstance(site: Site, ref: string, call: Call): Promise
   )
   const sidecar = parts.find((part) => part.Labels[LABEL.part] === 'sidecar')
   const agent = mine && (await inspectContainer(site, mine.Id, call))
-  // Between its making and its first start, and when there is none, its image says more than the container.
-  const asleep = !agent || agent.state === 'created' ? await findAsleep(site, ref, call) : undefined
+  const isStarted = agent && agent.state !== 'created' && sidecar?.State !== 'created'
+  const asleep = isStarted ? undefined : await findAsleep(site, ref, call)
   return { ...nothing, agent, sidecar, asleep }
 }
 

@@ -12,12 +12,12 @@ export async function lookAt(site: Site, instance: Instance, call: Call): Promis
   const seen = sightingOf(instance)
   if (seen.is !== 'half-made') return seen
   const { SystemTime } = await readInfo(site.engine, call)
-  const { why, since, is: _, ...incarnation } = seen
-  if (Date.parse(SystemTime) - since < START_MS_MAX) return { is: 'changing', why, ...incarnation }
+  const { why, since } = seen
+  if (Date.parse(SystemTime) - since < START_MS_MAX) return { is: 'changing', why }
   return { is: 'lost', why: `${why}, and nobody has done that` }
 }
 
-type HalfMade = { is: 'half-made'; why: string; since: number; incarnation?: string }
+type HalfMade = { is: 'half-made'; why: string; since: number }
 
 function sightingOf(instance: Instance): Sighting | HalfMade {
   const { ref, agent, sidecar, asleep } = instance
@@ -33,8 +33,7 @@ function sightingOf(instance: Instance): Sighting | HalfMade {
   const { state, incarnation, inspected } = agent
   switch (state) {
     case 'running':
-      if (sidecar?.State !== 'created') return { is: 'running', incarnation }
-      return { is: 'half-made', why: 'its sidecar is to be started', since: sidecar.Created * 1_000, incarnation }
+      return { is: 'running', incarnation }
     case 'created':
       if (inspected.State.Error) return { is: 'lost', why: `${ref} could not be started: ${inspected.State.Error}` }
       return { is: 'half-made', why: 'it is to be started', since: Date.parse(inspected.Created) }
@@ -54,7 +53,8 @@ function sightingOf(instance: Instance): Sighting | HalfMade {
 
 /** The pause that a sandbox sleeps by, whichever way that was; undefined when it does not. */
 export function sleepingOf({ agent, asleep }: Instance): { mode: SleepMode; key: string } | undefined {
-  if (!agent || agent.state === 'created') {
+  // While there is an image, and not all that is made of it has been started, whoever wakes it is not done.
+  if (asleep || !agent) {
     const key = asleep?.labels[IMAGE_LABEL.key]
     return key === undefined ? undefined : { mode: 'disk', key }
   }

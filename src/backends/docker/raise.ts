@@ -20,7 +20,7 @@ export type Plan = {
 }
 
 /** How long whoever has made a container may take to start it, before somebody else does. */
-const START_MS_MAX = 3_000
+const START_MS_MAX = 2_000
 const POLL_MS = 50
 
 /**
