@@ -164,7 +164,9 @@ function cutAfter(bytes: number, from: NodeJS.ReadableStream, to: NodeJS.Writabl
     // What was written has to get through first; a reset overtakes what is still in a buffer here.
     setImmediate(() => socket.destroy())
   })
-  from.on('end', () => to.end())
+  from.on('end', () => {
+    if (left > 0) to.end() // what was cut does not come to an orderly end
+  })
 }
 
 function headOf({ statusCode, statusMessage, rawHeaders }: http.IncomingMessage): string {

@@ -106,4 +106,5 @@ async function* pieces(log: IncomingMessage, { inspected }: Container, reader: L
     }
     if (length > 0) yield { bytes: Buffer.concat(fresh), cursor: reader.cursor }
   }
+  if (lines.isCut) throw new BackendError('sandbox_unreachable', 'The log of a container ends in the middle of a line')
 }

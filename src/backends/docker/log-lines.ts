@@ -17,7 +17,12 @@ export type LogLine = {
 
 /** What containers print, as it comes from the engine: in frames, each from one of two outputs, cut anywhere. */
 export class FrameReader {
-  #rest: Buffer = Buffer.alloc(0);
+  #rest: Buffer = Buffer.alloc(0)
+
+  /** Whether what has come so far ends within a frame. */
+  get isCut(): boolean {
+    return this.#rest.length > 0
+  }
 
   *read(piece: Buffer): Generator<{ output: number; bytes: Buffer }> {
     this.#rest = this.#rest.length === 0 ? piece : Buffer.concat([this.#rest, piece])
@@ -42,6 +47,10 @@ export class LineReader {
   readonly #losesLineEnds: boolean
   /** Which of the outputs is within a long line. */
   readonly #open = new Set<number>()
+
+  get isCut(): boolean {
+    return this.#frames.isCut
+  }
 
   /** Some engines forget the end of a long line, where they keep a log in their own format. */
   constructor({ driver }: { driver: string | undefined }) {
