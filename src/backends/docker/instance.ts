@@ -26,7 +26,9 @@ export async function findInstance(site: Site, ref: string, call: Call): Promise
     (part) => part.Labels[LABEL.part] === 'agent' && parseContainerName(summaryName(part)).base === ref,
   )
   const sidecar = parts.find((part) => part.Labels[LABEL.part] === 'sidecar')
-  const agent = mine && (await inspectContainer(site, mine.Id, call))
+  const agent = await inspectContainer(site, mine?.Id ?? ref, call)
+  // A list alone proves nothing: of one that it lacks, the engine has to say by its name that there is none.
+  if (agent && agent.labels[LABEL.ref] !== ref) return { ...nothing, sidecar }
   const isStarted = agent && agent.state !== 'created' && sidecar?.State !== 'created'
   const asleep = isStarted ? undefined : await findAsleep(site, ref, call)
   return { ...nothing, agent, sidecar, asleep }
