@@ -106,6 +106,12 @@ export type Pausing = Checkpoints & {
   /** False where an instance that sleeps is woken without it: then a checkpoint that is gone is no reason to end its sandbox. */
   readonly needsCheckpoint: boolean
   /**
+   * Whether a checkpoint is of an earlier run than this incarnation. Some providers keep what was written at an earlier pause, and
+   * show it again when they have lost what ran since: then the sandbox seems to sleep, and is not what it was. Left out where
+   * that cannot be.
+   */
+  precedes?(checkpointRef: string, incarnation: string): boolean
+  /**
    * Puts an instance to sleep. One that sleeps already is a success. Tells the checkpoint if the provider has told it; if not,
    * or if the answer is lost, `look` has to show it.
    */

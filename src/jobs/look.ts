@@ -12,8 +12,16 @@ export function refOf({ sandbox }: Work): string {
 }
 
 /** What is true of an instance at this moment. */
-export function lookNow({ backend, provider }: Work, ref: string): Promise<Sighting> {
-  return provider.ask('look', (call) => backend.look(ref, call))
+export async function lookNow({ backend, provider, sandbox }: Work, ref: string): Promise<Sighting> {
+  const seen = await provider.ask('look', (call) => backend.look(ref, call))
+  const { incarnation, provider_ref } = sandbox
+  if (seen.is !== 'suspended' || seen.checkpointRef === undefined || backend.pausing === 'none') return seen
+  if (ref !== provider_ref || !backend.pausing.precedes?.(seen.checkpointRef, incarnation ?? '')) return seen
+  // To wake it would be to go back, without a word, to what it was before its last run.
+  return {
+    is: 'lost',
+    why: `its provider has lost the run of ${incarnation}, and shows what was there before it (${seen.checkpointRef})`,
+  }
 }
 
 /** What is true of an instance once it has come to rest. */

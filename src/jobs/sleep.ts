@@ -42,6 +42,8 @@ export async function wakeAgain(work: Work, pausing: Pausing, error: Failure): P
   const sleeping = { ref: refOf(work), checkpointRef: undefined }
   const asked = { key: operation.id, ttlMs: work.leaseMs }
   try {
+    const before = await look(work)
+    if (before.is === 'lost') throw new BackendError('checkpoint_missing', `${sandbox.id} is lost: ${before.why}.`)
     await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
     const incarnation = await provider.poll(provider.patience.pendingMs, async () => {
       const seen = await look(work)

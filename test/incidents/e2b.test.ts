@@ -1,10 +1,12 @@
-import { afterAll } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { openE2bBackend } from '../../src/backends/e2b/backend.ts'
 import { startWire } from '../../src/conformance/index.ts'
+import { describeIncident } from '../support/describe-world.ts'
 import { FakeE2b } from '../support/e2b/server.ts'
 import { describeOnProvider } from './on-a-provider.ts'
 
 const e2b = await FakeE2b.start()
+const CALL = { signal: new AbortController().signal }
 const wire = await startWire(e2b.url)
 afterAll(async () => {
   await wire.close()
@@ -30,3 +32,40 @@ describeOnProvider({
   // Its machine does not tell why a process was killed.
   agentEnds: { script: 'kill -9 $$', as: { exitCode: 137 } },
 })
+
+describeIncident(
+  'A, on e2b, whose older pause is shown again',
+  (world) => {
+    test.each([
+      ['a pause', (id: string) => world().fleet.pause(id, { wait: '50s' })],
+      ['an execution', (id: string) => world().fleet.execute(id, { command: ['true'], wait: '50s' })],
+    ])('%s does not take it for what ran: it is gone, and nobody is told that it sleeps', async (_what, ask) => {
+      const { fleet } = world()
+      const { id, providerRef } = await world().suspended({ backend: 'e2b' })
+      expect((await fleet.resume(id, { wait: '50s' })).sandbox.state).toBe('running')
+      await e2b.lose(providerRef as string)
+      const truth = await openE2bBackend({ fleet: world().place.fleet, ...e2b.connection })
+      expect((await truth.look(providerRef as string, CALL)).is).toBe('suspended')
+      await ask(id)
+      const after = await fleet.get(id)
+      expect(after).toMatchObject({ state: 'gone', goneReason: 'instance_lost' })
+      expect((await truth.look(providerRef as string, CALL)).is).toBe('absent')
+      const { story } = await fleet.why(id)
+      expect(JSON.stringify(story)).toContain('shows what was there before it')
+    })
+
+    test('a pause that loses the last run does not wake the one before in its place', async () => {
+      const { fleet } = world()
+      const { id, providerRef } = await world().suspended({ backend: 'e2b' })
+      await fleet.resume(id, { wait: '50s' })
+      const before = e2b.count('connect')
+      e2b.next('pause', { kind: 'lost' })
+      const { operation, sandbox } = await fleet.pause(id, { wait: '50s' })
+      expect(operation).toMatchObject({ status: 'failed', error: { errorType: 'checkpoint_missing' } })
+      expect(sandbox).toMatchObject({ state: 'gone', goneReason: 'checkpoint_missing' })
+      expect(e2b.count('connect')).toBe(before)
+      expect(e2b.listed().map((listed) => listed.sandboxID)).not.toContain(providerRef)
+    })
+  },
+  { stores: ['postgres'], open: (fleet) => openE2bBackend({ fleet, ...e2b.connection }) },
+)

@@ -28,8 +28,6 @@ export type Account = {
   place: string
   requestTimeoutMs: number
   previewUrl: E2bOptions['previewUrl']
-  /** Sandboxes of which a pause was seen to have lost the last run, and the run that E2B shows since then in its place. */
-  reverted: Map<string, string>
 }
 
 const REQUEST_TIMEOUT_MS = 30_000
@@ -55,7 +53,7 @@ export async function openAccount(options: E2bOptions): Promise<Account> {
     throw new BackendError('provider_unauthorized', 'E2B needs the key of an account: set E2B_API_KEY.')
   const { api } = new sdk.ApiClient(config)
   const place = `e2b-${hash(`${config.apiUrl} ${config.apiKey}`)}`
-  return { fleet, sdk, config, api, place, requestTimeoutMs, previewUrl, reverted: new Map() }
+  return { fleet, sdk, config, api, place, requestTimeoutMs, previewUrl }
 }
 
 export function hash(text: string): string {

@@ -8,7 +8,7 @@ import { requireInstance } from './instance.ts'
 import { setLease } from './lease.ts'
 import { lookAt } from './look.ts'
 import { findOwned, listCheckpoints, listInstances } from './pages.ts'
-import { resume, suspend } from './pausing.ts'
+import { precedes, resume, suspend } from './pausing.ts'
 import { previewUrl } from './preview.ts'
 import { discardCheckpoint, takeSnapshot, verifyCheckpoint } from './snapshots.ts'
 
@@ -61,6 +61,7 @@ export async function openE2bBackend(options: E2bOptions): Promise<Backend> {
       preserves: 'memory',
       consumesCheckpoint: true,
       needsCheckpoint: true,
+      precedes,
       suspend: (target, _asked, call) => answer('pause a sandbox', call, () => suspend(account, target, call)),
       resume: (sleeping, asked, call) => answer('resume a sandbox', call, () => resume(account, sleeping, asked, call)),
     },

@@ -1,7 +1,7 @@
 import type { Call, Sighting } from '../backend.ts'
 import type { Account } from './account.ts'
 import { findInstance } from './instance.ts'
-import { isReverted, pauseRef, whyReverted } from './pausing.ts'
+import { pauseRef } from './pausing.ts'
 
 /** One that is being paused is shown as paused, and one that is being copied as running: E2B tells no more. */
 export async function lookAt(account: Account, ref: string, call: Call): Promise<Sighting> {
@@ -9,6 +9,5 @@ export async function lookAt(account: Account, ref: string, call: Call): Promise
   if (!instance) return { is: 'absent' }
   const { isRunning, incarnation, endsAt } = instance
   if (isRunning) return { is: 'running', incarnation, endsAt }
-  if (isReverted(account, instance)) return { is: 'lost', why: whyReverted(instance) }
   return { is: 'suspended', checkpointRef: pauseRef(instance) }
 }

@@ -6,9 +6,6 @@ import { expired, findInstance, type Instance, requireInstance, requireRunning }
 import { fetchFrom, tell } from './request.ts'
 import { withTtl } from './ttl.ts'
 
-/** Of sandboxes of which a pause has lost the last run, the last so many are remembered. */
-const REVERTED_MAX = 1_000
-
 const Connected = z.object({ sandboxID: z.string().min(1) })
 
 /**
@@ -23,12 +20,9 @@ export function isPause(checkpointRef: string): boolean {
   return checkpointRef.includes('@')
 }
 
-export function isReverted({ reverted }: Account, { ref, incarnation, isRunning }: Instance): boolean {
-  return !isRunning && reverted.get(ref) === incarnation
-}
-
-export function whyReverted({ ref, incarnation }: Instance): string {
-  return `a pause has lost the last run of ${ref}, and all that E2B still has is what it was after the run of ${incarnation}`
+/** Runs are named by the time at which they began. */
+export function precedes(checkpointRef: string, incarnation: string): boolean {
+  return Date.parse(checkpointRef.split('@')[1] ?? '') < Date.parse(incarnation)
 }
 
 /**
@@ -41,11 +35,11 @@ export async function suspend(account: Account, target: Target, call: Call): Pro
   const { ref } = target
   const before = await requireInstance(account, ref, call)
   if (before.isRunning) requireRunning(before, target)
-  else if (before.incarnation !== target.incarnation) return asleep(account, before, target)
+  else if (before.incarnation !== target.incarnation) return asleep(before, target)
   const failure = await pause(account, ref, call)
   const after = await findInstance(account, ref, call)
   if (!after) throw expired(ref)
-  if (!after.isRunning) return asleep(account, after, target)
+  if (!after.isRunning) return asleep(after, target)
   throw (
     failure ?? new BackendError('sandbox_unreachable', `E2B says that ${ref} was paused, and shows that it still runs`)
   )
@@ -69,18 +63,13 @@ async function pause(account: Account, ref: string, call: Call): Promise<Refusal
 }
 
 /** What it sleeps on; unless that is of an earlier run than the one that was to be paused. */
-function asleep(account: Account, instance: Instance, target: Target): { checkpointRef: string } {
-  const { ref, incarnation } = instance
-  if (!isBefore(incarnation, target.incarnation)) return { checkpointRef: pauseRef(instance) }
-  const { reverted } = account
-  const [oldest] = reverted.keys()
-  if (oldest !== undefined && reverted.size >= REVERTED_MAX) reverted.delete(oldest)
-  reverted.set(ref, incarnation)
-  throw new BackendError('checkpoint_missing', `There is nothing to resume ${ref} from: ${whyReverted(instance)}`)
-}
-
-function isBefore(incarnation: string, other: string | null): boolean {
-  return Date.parse(incarnation) < Date.parse(other ?? '')
+function asleep(instance: Instance, { ref, incarnation }: Target): { checkpointRef: string } {
+  const checkpointRef = pauseRef(instance)
+  if (!precedes(checkpointRef, incarnation ?? '')) return { checkpointRef }
+  throw new BackendError(
+    'checkpoint_missing',
+    `The pause has lost the run of ${incarnation}, and all that E2B still has of ${ref} is what it was before: ${checkpointRef}`,
+  )
 }
 
 /**
@@ -96,7 +85,6 @@ export async function resume(
   const instance = await requireInstance(account, ref, call)
   if (instance.isRunning) return
   const there = pauseRef(instance)
-  if (isReverted(account, instance)) throw missing(checkpointRef ?? there, whyReverted(instance))
   if (checkpointRef !== undefined && checkpointRef !== there) throw missing(checkpointRef, `what sleeps is ${there}`)
   const path = { sandboxID: ref }
   const connected = await withTtl(ttlMs, (timeout) =>
@@ -123,7 +111,6 @@ export async function verifyPause(account: Account, checkpointRef: string, call:
   const [ref = '', run] = checkpointRef.split('@')
   const instance = await findInstance(account, ref, call)
   if (!instance) return { is: 'missing', why: `E2B says that there is no sandbox ${ref}` }
-  if (isReverted(account, instance)) return { is: 'missing', why: whyReverted(instance) }
   const { isRunning, incarnation } = instance
   if (incarnation === run) return isRunning ? { is: 'pending' } : { is: 'ready' }
   return { is: 'missing', why: `${ref} ${isRunning ? 'runs' : 'sleeps'}, and its last run is that of ${incarnation}` }
