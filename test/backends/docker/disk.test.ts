@@ -59,7 +59,9 @@ onEngine(() => {
     expect(await imagesOf(bench)).toEqual([])
   })
 
-  test('whatever step of a pause is the last of a worker, it runs or it sleeps, and is never lost', async () => {
+  test('whatever step of a pause is the last of a worker, it runs or it sleeps, and is never lost', {
+    timeout: 180_000,
+  }, async () => {
     const bench = await setup({ pause: 'disk' })
     const steps = await atEveryStep(bench, 7, async (step, { backend, wire }) => {
       const target = await bench.create({ agent: { command: AGENT } })
@@ -81,7 +83,9 @@ onEngine(() => {
     expect(await imagesOf(bench)).toEqual([])
   })
 
-  test('whatever step of a waking is the last of a worker, it sleeps or it runs, and is woken by the next', async () => {
+  test('whatever step of a waking is the last of a worker, it sleeps or it runs, and is woken by the next', {
+    timeout: 180_000,
+  }, async () => {
     const bench = await setup({ pause: 'disk' })
     const steps = await atEveryStep(bench, 6, async (step, { backend, wire }) => {
       const target = await bench.create({ agent: { command: AGENT, sidecar: { command: IDLING } } })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { listInstances } from '../../../src/backends/docker/lists.ts'
-import { CALL, engine, IDLING, imagesOf, newId, onEngine, openEngine, setup, sh, wantedOf } from './setup.ts'
+import { CALL, engine, gated, IDLING, imagesOf, newId, onEngine, openEngine, setup, sh, wantedOf } from './setup.ts'
 
 onEngine(() => {
   test('a sandbox needs an image, and a command that is there; what is refused says so', async () => {
@@ -94,9 +94,10 @@ onEngine(() => {
 
   test('with its agent ends the sandbox: it is lost, says of what, and its output is there until it is ended', async () => {
     const bench = await setup()
-    const command = sh('echo last words; sleep 0.5; exit 4')
+    const command = gated('echo last words; exit 4')
     const target = await bench.create({ agent: { command, sidecar: { command: IDLING } } })
     const agent = { ...target, key: undefined }
+    await bench.go(target)
     await expect
       .poll(() => bench.backend.look(target.ref, CALL))
       .toMatchObject({ is: 'lost', why: expect.stringMatching(/exit code 4, but its sidecar still runs/) })

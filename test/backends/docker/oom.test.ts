@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Instance } from '../../../src/backends/docker/instance.ts'
 import { ownStatus } from '../../../src/backends/docker/status.ts'
-import { CALL, engine, IDLING, newId, onEngine, setup, sh } from './setup.ts'
+import { CALL, engine, gated, IDLING, newId, onEngine, setup, sh } from './setup.ts'
 
 const LIMITS = { memoryBytesMax: 24 << 20 }
 const EATING = 'a=xxxxxxxx; while :; do a=$a$a; done'
@@ -10,9 +10,10 @@ const killed = { is: 'terminated', exitCode: 137, signal: null }
 onEngine(() => {
   test('an agent that is killed for its memory says so, while its sidecar lives (incident C)', async () => {
     const bench = await setup()
-    const command = sh(`echo hungry; sleep 0.5; ${EATING}`)
+    const command = gated(`echo hungry; ${EATING}`)
     const target = await bench.create({ agent: { command, sidecar: { command: IDLING } }, limits: LIMITS })
     const agent = { ...target, key: undefined }
+    await bench.go(target)
     await expect.poll(() => bench.backend.agentStatus(agent, CALL)).toEqual({ ...killed, oomKilled: true })
     expect(await bench.backend.look(target.ref, CALL)).toMatchObject({
       is: 'lost',
@@ -24,9 +25,10 @@ onEngine(() => {
 
   test('an agent that outlives a child which was killed for its memory was not', async () => {
     const bench = await setup()
-    const command = sh(`sleep 0.5; sh -c '${EATING}'; echo survived $?; exit 0`)
+    const command = gated(`sh -c '${EATING}'; echo survived $?; exit 0`)
     const target = await bench.create({ agent: { command }, limits: LIMITS })
     const agent = { ...target, key: undefined }
+    await bench.go(target)
     expect((await bench.hear(agent)).toString()).toMatch(/survived 137/)
     expect(await bench.backend.agentStatus(agent, CALL)).toEqual({
       is: 'terminated',

@@ -12,6 +12,8 @@ import { engineSocket } from '../../support/docker/offer-engine.ts'
 export const CALL: Call = { signal: new AbortController().signal }
 export const IDLING = ['sleep', '1000']
 export const sh = (script: string) => ['sh', '-c', script]
+/** What it does once `go` was said: not before everybody has seen it awake. */
+export const gated = (script: string) => sh(`until [ -e /go ]; do sleep 0.02; done; ${script}`)
 export const newId = (prefix: 'sbx' | 'op' | 'exe') => `${prefix}_${randomBytes(13).toString('hex')}`
 
 const socketPath = await engineSocket()
@@ -44,6 +46,8 @@ export type Bench = {
   suspend(target: Awake): Promise<string | undefined>
   resume(ref: string): Promise<Awake>
   run(target: Awake, command: string): Promise<string>
+  /** Lets an agent begin that is gated. */
+  go(target: Awake): Promise<void>
   /** All that an agent has said, up to its end. */
   hear(agent: Agent, cursor?: string, backend?: Backend): Promise<Buffer>
   containers(): Promise<{ Id: string; Names: string[]; State: string; Labels: Record<string, string> }[]>
@@ -94,6 +98,11 @@ export async function setup(options: Partial<DockerOptions> = {}): Promise<Bench
       const { exitCode, output } = await backend.run(target, command, CALL)
       expect(exitCode, output).toBe(0)
       return output
+    },
+    async go(target) {
+      await backend
+        .run(target, 'touch /go', CALL)
+        .catch((error) => expect(error).toMatchObject({ name: 'BackendError' }))
     },
     hear: (agent, cursor, from = backend) => hear(from.attach(agent, cursor, CALL)),
     async inspect(ref) {
