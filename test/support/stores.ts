@@ -17,13 +17,12 @@ export function uniqueFleet(): string {
 
 /** Queues that nobody else sees: of a fleet of their own, and on Postgres also in a database of their own. */
 export async function createStoreHome(kind: StoreKind): Promise<StoreHome> {
-  const database = await createDatabase()
+  const database = await createDatabase({ plansOnce: true })
   const fleet = uniqueFleet()
   const redisUrl = kind === 'redis' ? inject('redisUrl') : undefined
   return { redisUrl, databaseUrl: database.url, fleet, drop: () => database.drop() }
 }
 
-/** Runs the same tests on both. */
 /** On both stores; or on one of them, for what takes long and does not depend on how jobs are kept. */
 export function describeStores(
   what: string,
