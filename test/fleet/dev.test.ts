@@ -51,29 +51,47 @@ describe('sandman dev', () => {
     }
   }
 
-  test('brings everything up from nothing, proves it with a job, and stops on Ctrl-C without a trace', async () => {
-    const dev = start()
-    const url = await urlOf(dev)
-    expect(dev.output).toMatch(/A job went through the queue and back in \d+ ms/)
+  const partsOf = ({ lines }: SandmanProcess) =>
+    lines.filter((line) => line.event === 'process.started').map((line) => line.pid as number)
+  const canaries = async () =>
+    query<{ id: string }>(await databaseUrl(), 'select id from sandman.canaries order by sent_at')
+
+  test('brings everything up from nothing, proves it with a job, and stops on Ctrl-C without a trace; then picks up where it was, and takes its parts down with it when it is killed', async () => {
+    const first = start()
+    const url = await urlOf(first)
+    expect(first.output).toMatch(/A job went through the queue and back in \d+ ms/)
     expect(await (await fetch(`${url}/readyz`)).json()).toEqual({
       status: 'ready',
       checks: { database: 'ok', queue: 'ok', migrations: 'ok' },
     })
     expect((await fetch(`${url}/queues`)).status).toBe(200)
     expect((await fetch(`${url}/v1`)).status).toBe(200)
-    const parts = dev.lines.filter((line) => line.event === 'process.started').map((line) => line.pid as number)
+    const parts = partsOf(first)
     expect(parts).toHaveLength(2)
+    const before = await canaries()
+    expect(before).toHaveLength(1)
 
-    dev.kill('SIGINT')
-    expect(await dev.exited).toEqual({ code: 0, signal: null })
+    first.kill('SIGINT')
+    expect(await first.exited).toEqual({ code: 0, signal: null })
     expect(parts.filter(isAlive)).toEqual([])
     expect(await readdir(path.join(folder, '.sandman'))).not.toContain('running.json')
     expect(await readdir(path.join(folder, '.sandman', 'postgres', 'data'))).not.toContain('postmaster.pid')
+
+    const second = start()
+    await urlOf(second)
+    const after = await canaries()
+    expect(after).toHaveLength(2)
+    expect(after[0]).toEqual(before[0])
+
+    const postmaster = path.join(folder, '.sandman', 'postgres', 'data', 'postmaster.pid')
+    const all = [...partsOf(second), Number.parseInt(await readFile(postmaster, 'utf8'), 10)]
+    expect(all.filter(isAlive)).toHaveLength(3)
+    second.kill('SIGKILL')
+    await expect.poll(() => all.filter(isAlive), { timeout: 30_000 }).toEqual([])
   })
 
-  test.each(['Starting Postgres', 'Starting web and worker'])(
-    'stops cleanly on Ctrl-C while it says "%s"',
-    async (moment) => {
+  test('stops cleanly on Ctrl-C at whichever step of its start; then runs, refuses a second instance on the same data folder, and other commands find it', async () => {
+    for (const moment of ['Starting Postgres', 'Starting web and worker']) {
       const dev = new SandmanProcess(['dev'], { cwd: folder, env: { PORT: '0' }, detached: true })
       await dev.printed(moment)
       process.kill(-(dev.child.pid as number), 'SIGINT') // as a terminal does: to the whole process group
@@ -81,25 +99,7 @@ describe('sandman dev', () => {
       expect(dev.output).not.toContain('Ctrl-C stops it')
       expect(dev.output).not.toContain('    at ')
       expect(await readdir(path.join(folder, '.sandman'))).not.toContain('lock')
-      const next = start()
-      await urlOf(next)
-    },
-  )
-
-  test('picks up where it was', async () => {
-    const first = start()
-    await urlOf(first)
-    const before = await query<{ id: string }>(await databaseUrl(), 'select id from sandman.canaries')
-    expect(before).toHaveLength(1)
-    await first.stop()
-    const second = start()
-    await urlOf(second)
-    const after = await query<{ id: string }>(await databaseUrl(), 'select id from sandman.canaries order by sent_at')
-    expect(after).toHaveLength(2)
-    expect(after[0]).toEqual(before[0])
-  })
-
-  test('refuses a second instance on the same data folder, and other commands find the first', async () => {
+    }
     const first = start()
     await urlOf(first)
     const second = start()
@@ -114,42 +114,28 @@ describe('sandman dev', () => {
     expect(doctor.output).toMatch(/ok +workers .* answered a job/)
   })
 
-  test('takes its parts down with it when it is killed', async () => {
-    const dev = start()
-    await urlOf(dev)
-    const parts = dev.lines.filter((line) => line.event === 'process.started').map((line) => line.pid as number)
-    const [postmaster] = (
-      await readFile(path.join(folder, '.sandman', 'postgres', 'data', 'postmaster.pid'), 'utf8')
-    ).split('\n')
-    dev.kill('SIGKILL')
-    await expect.poll(() => [...parts, Number(postmaster)].filter(isAlive), { timeout: 30_000 }).toEqual([])
-  })
-
-  test('stops, and says why, when one of its parts ends by itself', async () => {
-    const dev = start()
-    await urlOf(dev)
-    const worker = dev.lines.find((line) => line.event === 'process.started' && line.process === 'worker')
-    process.kill(worker?.pid as number, 'SIGKILL')
-    expect(await dev.exited).toMatchObject({ code: 1 })
-    expect(dev.output).toContain('sandman: The worker process ended by itself.')
-  })
-
   test('says which port is taken, in one sentence', async () => {
+    const database = await createDatabase()
     const port = await findFreePort()
     const holder = net.createServer().listen(port, '127.0.0.1')
     try {
-      const dev = start({ PORT: String(port) })
+      const dev = start({ PORT: String(port), DATABASE_URL: database.url, SANDMAN_FLEET: uniqueFleet() })
       expect(await dev.exited).toMatchObject({ code: 1 })
       expect(dev.output).toContain(`sandman: Port ${port} on 127.0.0.1 is taken by another program`)
       expect(dev.output).not.toContain('    at ')
     } finally {
       holder.close()
+      await database.drop()
     }
   })
 
   test.each([
-    ['both are named, uses both', true, 'Redis'],
-    ['only a database is named, keeps the queues in it', false, 'Postgres'],
+    ['both are named, uses both, and stops when it is told to', true, 'Redis'],
+    [
+      'only a database is named, keeps the queues in it, and stops, and says why, when one of its parts ends by itself',
+      false,
+      'Postgres',
+    ],
   ])('when %s', async (_what, withRedis, store) => {
     const database = await createDatabase({ migrated: false })
     try {
@@ -169,7 +155,11 @@ describe('sandman dev', () => {
         `select nspname as name from pg_namespace where nspname = 'bullmq'`,
       )
       expect(schemas).toHaveLength(withRedis ? 0 : 1)
-      expect(await dev.stop()).toEqual({ code: 0, signal: null })
+      if (withRedis) return expect(await dev.stop()).toEqual({ code: 0, signal: null })
+      const worker = dev.lines.find((line) => line.event === 'process.started' && line.process === 'worker')
+      process.kill(worker?.pid as number, 'SIGKILL')
+      expect(await dev.exited).toMatchObject({ code: 1 })
+      expect(dev.output).toContain('sandman: The worker process ended by itself.')
     } finally {
       await database.drop()
     }
