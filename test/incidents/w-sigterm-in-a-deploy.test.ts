@@ -2,10 +2,10 @@ import { expect, test } from 'vitest'
 import { forkWorker } from '../support/crash.ts'
 import { describeIncident } from '../support/describe-world.ts'
 
-const MANY = 300
+const MANY = 120
 
 describeIncident(
-  'W: SIGTERM in a deploy, in the middle of 300 operations',
+  'W: SIGTERM in a deploy, in the middle of 120 operations',
   (world) => {
     test('the worker stops within its grace period, hands the rest over, and nothing is lost or done twice', async () => {
       const { fleet, provider, db } = world()
