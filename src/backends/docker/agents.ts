@@ -82,20 +82,17 @@ export async function statusOf(site: Site, agent: Agent, call: Call): Promise<Ag
 }
 
 const KILLED = 137
-/** Between the moment at which the engine is told of it, and the one at which the end is written down. */
-const APART_SECONDS = 5
+/** The engine may hear of it a moment later than the end is written down, and tells moments in whole seconds. */
+const BEFORE_SECONDS = 5
+const AFTER_SECONDS = 2
 
 /** The engine says of a container that something in it was killed for its memory, and when; not what. */
 async function wasKilledForMemory({ engine }: Site, at: Inside, part: string, { id }: Container, call: Call) {
   const { words } = await ask(at, `find_base\nsay at $(stat -c %Y "$base/${part}/end")`, call)
   const endedAt = Number(words[1])
   if (!endedAt) return false
-  const query = {
-    since: endedAt - APART_SECONDS,
-    // In the past, or it would be waited for.
-    until: Math.min(endedAt + APART_SECONDS, Math.floor(Date.now() / 1_000)),
-    filters: { type: ['container'], container: [id], event: ['oom'] },
-  }
+  const filters = { type: ['container'], container: [id], event: ['oom'] }
+  const query = { since: endedAt - BEFORE_SECONDS, until: endedAt + AFTER_SECONDS, filters }
   const events = await engine.stream({ method: 'GET', path: '/events', query }, call)
   try {
     for await (const text of events as AsyncIterable<Buffer>) if (text.includes('"oom"')) return true

@@ -6,6 +6,7 @@ import { IMAGE_LABEL, LABEL, type Labels } from './labels.ts'
 import { asleepImage, trialImage, wordOf } from './names.ts'
 import { raise } from './raise.ts'
 import type { Site } from './site.ts'
+import { Unsettled } from './targets.ts'
 
 /** Asked to end, and killed if it has not ended by then. */
 const GRACE_SECONDS = 10
@@ -30,9 +31,11 @@ type Recipe = {
 export async function putAway(site: Site, instance: Instance & { agent: Container }, key: string, call: Call) {
   const { agent, sidecar, ref } = instance
   await requireWritable(site, instance, call)
-  await commit(site, agent.fullName, trialImage(site.home, ref), { [IMAGE_LABEL.fleet]: site.home.fleet }, call)
+  // While it is copied the engine shows it as paused, and a name of a pause that came to nothing would say that it sleeps.
+  const fullName = await rename(site, agent, { ...agent.name, sleep: undefined }, call)
+  await commit(site, fullName, trialImage(site.home, ref), { [IMAGE_LABEL.fleet]: site.home.fleet }, call)
   const sleep = { mode: 'disk', key: wordOf(key), startedAt: startLetters(agent) } as const
-  const name = await rename(site, agent, { ...agent.name, sleep }, call)
+  const name = await rename(site, { fullName }, { ...agent.name, sleep }, call)
   await stop(site, name, GRACE_SECONDS, call)
   if (sidecar?.State === 'running') await stop(site, sidecar.Id, GRACE_SECONDS, call)
   await finish(site, ref, call)
@@ -85,7 +88,7 @@ export async function takeOut(site: Site, { ref, agent }: Instance, call: Call):
   if (agent?.state === 'exited') await finish(site, ref, call)
   const sleeping = await findInstance(site, ref, call)
   const { asleep } = sleeping
-  if (!asleep) return // somebody else has woken it meanwhile
+  if (!asleep) throw new Unsettled(ref, 'it is being put away, or somebody else has woken it')
   const recipe = recipeOf(asleep, ref)
   const beside = recipe.sidecar
   const hasOwnImage = beside !== undefined && (await findImage(site, beside.Image, call)) !== undefined

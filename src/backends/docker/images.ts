@@ -79,7 +79,7 @@ export async function untag({ engine }: Site, name: string, call: Call): Promise
 /** Removes an image of Sandman's that has no name any more, unless somebody needs it. */
 export async function forget(site: Site, id: string, call: Call): Promise<void> {
   const image = await findImage(site, id, call)
-  if (!image || image.tags.length > 0 || !image.labels[IMAGE_LABEL.fleet]) return
+  if (!image || image.tags.length > 0 || image.labels[IMAGE_LABEL.fleet] !== site.home.fleet) return
   try {
     await site.engine.json<object[]>({ method: 'DELETE', path: `/images/${id}` }, call)
   } catch (error) {
