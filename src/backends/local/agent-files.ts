@@ -1,8 +1,7 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ProcessIdentity } from '../../process-identity.ts'
-import { BackendError } from '../backend.ts'
-import { PARTS, type Part } from './cgroups.ts'
+import { partOf } from '../shell/parts.ts'
 import { exists, isMissing, readJson } from './files.ts'
 import { isName } from './home.ts'
 
@@ -33,13 +32,6 @@ export const wantedFile = (folder: string, key: string) => path.join(agentFolder
 export const agentStartedFile = (folder: string, key: string) => path.join(agentFolder(folder, key), 'started.json')
 export const outputFile = (folder: string, key: AgentKey) => path.join(agentFolder(folder, key), OUTPUT)
 export const agentEndFile = (folder: string, key: AgentKey) => path.join(agentFolder(folder, key), 'end.json')
-
-/** The part of the sandbox that an agent is. A key names a folder, and so it has to be a name, and not that of another part. */
-export function partOf(key: AgentKey): Part {
-  if (key === undefined) return 'agent'
-  if (isName(key) && !PARTS.some((part) => part === key)) return key
-  throw new BackendError('spec_invalid', `${JSON.stringify(key)} cannot be the key of an agent`)
-}
 
 /** Of the agents that were started by key, or are about to be, in any incarnation. */
 export async function listKeys(folder: string): Promise<string[]> {

@@ -1,12 +1,12 @@
 import { isStillThere } from '../../process-identity.ts'
 import { type Agent, type AgentStatus, BackendError, type Call } from '../backend.ts'
+import { partOf } from '../shell/parts.ts'
 import {
   type AgentEnd,
   type AgentKey,
   type AgentStarted,
   agentEndFile,
   hasAgent,
-  partOf,
   readAgentStarted,
 } from './agent-files.ts'
 import { within } from './calls.ts'

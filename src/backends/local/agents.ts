@@ -3,6 +3,7 @@ import { rename } from 'node:fs/promises'
 import path from 'node:path'
 import { isStillThere } from '../../process-identity.ts'
 import { type Agent, BackendError, type Call, type Target } from '../backend.ts'
+import { partOf } from '../shell/parts.ts'
 import {
   type AgentWanted,
   agentFolder,
@@ -11,7 +12,6 @@ import {
   hasAgent,
   listKeys,
   makeAgentFolder,
-  partOf,
   WANTED,
 } from './agent-files.ts'
 import { endIsKnown } from './agent-status.ts'

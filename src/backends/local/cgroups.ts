@@ -5,11 +5,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { forEach } from '../../each.ts'
 import { BackendError, type Call } from '../backend.ts'
+import { PARTS } from '../shell/parts.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
 import { isMissing } from './files.ts'
-
-/** The parts that every sandbox has. */
-export const PARTS = ['agent', 'sidecar', 'command'] as const
 
 /**
  * One of these, or an agent that was started by key, which is called by that. Each has a cgroup of its own, so that the system

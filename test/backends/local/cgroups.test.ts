@@ -2,14 +2,8 @@ import { spawn } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import {
-  freezeCgroup,
-  makeCgroups,
-  membersIn,
-  PARTS,
-  removeCgroups,
-  thawCgroup,
-} from '../../../src/backends/local/cgroups.ts'
+import { freezeCgroup, makeCgroups, membersIn, removeCgroups, thawCgroup } from '../../../src/backends/local/cgroups.ts'
+import { PARTS } from '../../../src/backends/shell/parts.ts'
 import { CALL, COUNTING, isGone } from './setup.ts'
 
 /** Where both versions are, the first is used. This is what it would be without. */
