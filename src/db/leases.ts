@@ -5,7 +5,7 @@ import type { Db } from './pool.ts'
 import type { SandboxRow } from './schema.ts'
 
 /** A sandbox that runs, and whose provider will end or pause it by itself before long, or has already. */
-export type Leased = Pick<SandboxRow, 'id' | 'created_at' | 'hard_ttl_ms'> & {
+export type Leased = Pick<SandboxRow, 'id' | 'created_at' | 'hard_ttl_ms' | 'can_pause'> & {
   ref: string
   incarnation: string
   endsAt: Date
@@ -27,18 +27,19 @@ export async function claimLeases(
     )
     update sandman.sandboxes set renew_after = ${now} + ${interval(asked.retryMs)}
     from due where sandboxes.id = due.id
-    returning sandboxes.id, created_at, hard_ttl_ms, provider_ref as ref, incarnation, expires_at as "endsAt"`.execute(
+    returning sandboxes.id, created_at, hard_ttl_ms, can_pause, provider_ref as ref, incarnation, expires_at as "endsAt"`.execute(
     db,
   )
   return rows
 }
 
-/** As the provider shows it; of the incarnation that was renewed, and of no other. */
+/** As the provider shows it, unless the row has moved on since it was read. */
 export async function recordLease(
   db: Db,
-  { id, incarnation, endsAt }: { id: string; incarnation: string; endsAt: Date },
-) {
+  { id, incarnation }: Pick<Leased, 'id' | 'incarnation'>,
+  seen: { incarnation: string; endsAt: Date },
+): Promise<void> {
   await sql`
-    update sandman.sandboxes set expires_at = ${endsAt}
+    update sandman.sandboxes set expires_at = ${seen.endsAt}, incarnation = ${seen.incarnation}
     where id = ${id} and state = 'running' and incarnation = ${incarnation}`.execute(db)
 }

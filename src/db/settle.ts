@@ -41,6 +41,8 @@ export type Ending = {
   checkpoints?: { which: 'own' | 'all'; are: 'missing' | 'deleted' }
   /** What was seen at the provider, for whoever asks why. */
   evidence?: Record<string, unknown>
+  /** Nobody had wanted it: what ran there was cut off, and not cancelled. */
+  isUnasked?: true
 } & ({ status: 'succeeded'; outcome: OperationOutcome } | { status: 'failed' | 'refused'; error: Failure })
 
 export type Settled = {
@@ -110,8 +112,10 @@ function executionsAfter({ rest, ...ending }: Ending): ExecutionEnd {
   if (rest.state === 'running') {
     return { status: 'failed', reason: 'agent_restarted', message: 'Its sandbox runs as another incarnation.' }
   }
-  const asked = rest.state === 'suspended' ? ending.status === 'succeeded' : WISHED.includes(rest.reason)
-  const what = rest.state === 'suspended' ? 'was suspended' : `is gone: ${rest.reason}`
+  const { isUnasked = false, status } = ending
+  const asked = rest.state === 'suspended' ? status === 'succeeded' && !isUnasked : WISHED.includes(rest.reason)
+  const sleeps = isUnasked ? 'was put to sleep by its provider' : 'was suspended'
+  const what = rest.state === 'suspended' ? sleeps : `is gone: ${rest.reason}`
   if (asked) return { status: 'cancelled', reason: 'cancelled', message: `Its sandbox ${what}.` }
   const why = ending.status === 'succeeded' ? '' : ` ${ending.error.message}`
   return { status: 'failed', reason: 'instance_lost', message: `Its sandbox ${what}.${why}` }

@@ -12,6 +12,8 @@ export const HOUSEKEEPING = {
   reapBatch: 100,
   /** A sandbox that the reaper has asked something of is left alone for so long, whatever came of it. */
   reapAgainMs: 300_000,
+  /** Sandboxes that it claims to renew their time at a provider: no more than can be asked about soon. */
+  renewBatch: 16,
   /** How long after its hard deadline an execution is ended that nobody has ended. Whoever follows one needs a minute at most. */
   deadlineMs: 120_000,
 

@@ -10,6 +10,8 @@ import { failureOf, isBackendError } from './provider.ts'
 import { checkpointOf, suspend, wakeAgain } from './sleep.ts'
 import { teardown } from './teardown.ts'
 
+const DONE = { status: 'succeeded', outcome: 'done' } as const
+
 /**
  * Puts a sandbox to sleep: look, suspend, look again, verify what it can be resumed from. It is suspended when the checkpoint
  * was seen, and not because the provider said so.
@@ -31,11 +33,11 @@ export const pause: Verb = {
 
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return vanish(work, seen)
-    if (seen.is === 'running' && work.operation.options.only === 'asleep') return notAsleep(work, seen.incarnation)
+    if (seen.is === 'running' && isUnasked(work)) return notAsleep(work, seen.incarnation)
     try {
       const checkpoint =
         seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await checkpointOf(work, pausing)
-      return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
+      return { ...DONE, rest: { state: 'suspended', checkpoint }, ...(isUnasked(work) && { isUnasked: true }) }
     } catch (error) {
       if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
       return wakeAgain(work, pausing, failureOf(error))
@@ -51,7 +53,10 @@ export const pause: Verb = {
       if (mayHaveActed(work)) throw unknown
       return undefined
     })
-    if (seen?.is === 'suspended') return asleep(work, pausing)
+    if (seen?.is === 'suspended') {
+      if (isUnasked(work) && error.retryable) return undefined // nobody waits for it, and nothing is lost by looking later
+      return asleep(work, pausing)
+    }
     if (seen?.is === 'absent' || seen?.is === 'lost') return vanish(work, seen)
     // It runs; or nobody has seen it, and nothing was done to it.
     return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
@@ -98,6 +103,11 @@ async function vanish(work: Work, seen: Extract<Known, { is: 'absent' | 'lost' }
   const message = `${work.sandbox.id} is not there after it was to be suspended, and left no checkpoint.`
   const rest = { state: 'gone', reason: 'checkpoint_missing' } as const
   return { status: 'failed', error: failure('checkpoint_missing', message), rest }
+}
+
+/** Its provider has put it to sleep, and this only writes that down. */
+function isUnasked({ operation }: Work): boolean {
+  return operation.options.only === 'asleep'
 }
 
 /** Whoever thought that its provider had put it to sleep was wrong, or somebody has woken it: nothing is done to it. */

@@ -14,24 +14,27 @@ import type { ReapDeps } from './reap.ts'
  * One that it has put to sleep meanwhile is written down by a pause, which only looks.
  */
 export async function renewLeases(deps: ReapDeps, signal: AbortSignal, isOver: () => boolean): Promise<number> {
+  // All at once: a provider that does not answer must not cost the others their time.
+  const counts = await Promise.all([...deps.backends.values()].map((backend) => renewAt(deps, backend, signal, isOver)))
+  return counts.reduce((sum, count) => sum + count, 0)
+}
+
+async function renewAt(deps: ReapDeps, backend: Backend, signal: AbortSignal, isOver: () => boolean): Promise<number> {
   const { db, fleet, clock, patience = PATIENCE, housekeeping } = deps
-  const { reapBatch: max, reapAgainMs: retryMs } = housekeeping
+  const { lease, name } = backend
+  const { renewBatch: max, reapAgainMs: retryMs } = housekeeping
   let renewed = 0
-  for (const backend of deps.backends.values()) {
-    const { lease, name } = backend
-    while (lease !== 'none' && !isOver()) {
-      const due = await claimLeases(db, { fleet, backend: name, withinMs: patience.leaseMs / 2, max, retryMs, clock })
-      await forEach(due, async (sandbox) => {
-        if (isOver()) return // it comes up again
-        const isRenewed = renew(deps, backend, lease, sandbox, signal).catch((error: unknown) => {
-          signal.throwIfAborted()
-          deps.events.emit('reaper.not_renewed', { sandboxId: sandbox.id, endsAt: sandbox.endsAt, error })
-          return false
-        })
-        if (await isRenewed) renewed++
+  while (lease !== 'none' && !isOver()) {
+    const due = await claimLeases(db, { fleet, backend: name, withinMs: patience.leaseMs / 2, max, retryMs, clock })
+    await forEach(due, async (sandbox) => {
+      const isRenewed = renew(deps, backend, lease, sandbox, signal).catch((error: unknown) => {
+        signal.throwIfAborted()
+        deps.events.emit('reaper.not_renewed', { sandboxId: sandbox.id, endsAt: sandbox.endsAt, error })
+        return false
       })
-      if (due.length < max) break
-    }
+      if (await isRenewed) renewed++
+    })
+    if (due.length < max) break
   }
   return renewed
 }
@@ -44,29 +47,24 @@ async function renew(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { patience = PATIENCE, events, limits, db } = deps
-  const { id, ref, incarnation, endsAt } = sandbox
-  const provider = new Provider({
-    backend: backend.name,
-    asker: { sweepOf: 'leases' },
-    sandboxId: id,
-    patience,
-    signal,
-    events,
-  })
+  const { id, ref } = sandbox
+  const asker = { sweepOf: 'leases' }
+  const provider = new Provider({ backend: backend.name, asker, sandboxId: id, patience, signal, events })
   const look = () => provider.ask('look', (call) => backend.look(ref, call))
   const seen = await look()
-  if (seen.is === 'suspended') {
-    const cause = { by: 'lease', ends_at: endsAt.toISOString() } as const
+  if (seen.is === 'suspended' && sandbox.can_pause) {
+    const cause = { by: 'lease', ends_at: sandbox.endsAt.toISOString() } as const
     await askFor(deps, { sandboxId: id, kind: 'pause', options: { if_busy: 'ignore', only: 'asleep' }, cause })
-    return false
   }
-  if (seen.is !== 'running' || seen.incarnation !== incarnation) return false // what is lost the sweeper finds
+  if (seen.is !== 'running') return false // what is lost the sweeper finds
+  // As it runs, whoever has started it: work may go on in it that nobody has written down as another incarnation's.
+  const { incarnation } = seen
   const ttlMs = leaseMs(patience.leaseMs, sandbox.created_at, sandbox.hard_ttl_ms ?? limits.hardMs)
   // Somebody has given it time, or there is none left to give: it ends with its hard limit.
   const isLong = seen.endsAt !== undefined && seen.endsAt.getTime() > Date.now() + ttlMs - LEASE_SLACK_MS
   if (!isLong) await provider.ask('lease', (call) => lease.set({ ref, incarnation }, ttlMs, call))
   const after = isLong ? seen : await look()
   if (after.is !== 'running' || after.incarnation !== incarnation || after.endsAt === undefined) return false
-  await recordLease(db, { id, incarnation, endsAt: after.endsAt })
+  await recordLease(db, sandbox, { incarnation, endsAt: after.endsAt })
   return !isLong
 }

@@ -69,7 +69,11 @@ export async function bringToLife(work: Work, { skipHooks }: { skipHooks: boolea
     sandboxId: sandbox.id,
     life,
     spec,
-    checkpointRef: await findOrigin(work),
+    // What is there has begun already as what it was to begin as.
+    checkpointRef: await findOrigin(work).catch((error: unknown) => {
+      if (seen?.is !== 'running') throw error
+      return undefined
+    }),
     ttlMs: work.leaseMs,
   }
   const { ref } = await provider.ask('create', (call) => backend.create(wanted, call))

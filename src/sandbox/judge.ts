@@ -24,7 +24,7 @@ export type Options = {
   name?: string
   /**
    * Of a kill: only what its provider has lost is ended. Of a pause: only what its provider has put to sleep is written down as
-   * suspended. Everything else is left alone.
+   * suspended, if it can be resumed. What runs is left alone.
    */
   only?: 'lost' | 'asleep'
 } & Record<string, unknown>

@@ -52,6 +52,67 @@ describeWorld(
       expect(leaseLeft(sandbox)).toBeLessThan(20 * MINUTE_MS)
     })
 
+    test('does so for what runs as another incarnation than the one that was written down, and writes that down, too', async () => {
+      const sandbox = await world().running()
+      await endsIn(world(), sandbox, MINUTE_MS)
+      instanceOf(world(), sandbox).incarnation += 1
+      await housekeeper(world()).reap()
+      expect(leaseLeft(sandbox)).toBeGreaterThan(HOUR_MS - MINUTE_MS)
+      const { incarnation } = await world().fleet.get(sandbox.id)
+      expect(incarnation).toBe(String(instanceOf(world(), sandbox).incarnation))
+    })
+
+    test('writes nothing down of one that was resumed while it was asked about', async () => {
+      const { fleet, provider } = world()
+      const sandbox = await world().running()
+      await endsIn(world(), sandbox, MINUTE_MS)
+      const held = provider.holdOnceAt('lease')
+      const reaping = housekeeper(world()).reap()
+      await held.entered(1)
+      await fleet.pause(sandbox.id, { wait: '30s' })
+      const { sandbox: resumed } = await fleet.resume(sandbox.id, { wait: '30s' })
+      held.open()
+      await reaping
+      expect(await fleet.get(sandbox.id)).toMatchObject({
+        incarnation: resumed.incarnation,
+        expiresAt: resumed.expiresAt,
+      })
+    })
+
+    test('leaves alone what somebody has woken before it could be written down as asleep', async () => {
+      const { provider, fleet } = world()
+      const sandbox = await world().running()
+      await endsIn(world(), sandbox, -MINUTE_MS)
+      const instance = instanceOf(world(), sandbox)
+      const held = provider.holdOnceAt('look')
+      instance.state = 'suspended'
+      const reaping = housekeeper(world()).reap()
+      await held.entered(1)
+      held.open()
+      await reaping
+      instance.state = 'running'
+      await settled(world(), sandbox)
+      expect((await fleet.get(sandbox.id)).state).toBe('running')
+      expect(provider.count('suspend', sandbox.providerRef as string)).toBe(0)
+    })
+
+    test('says of an execution that was cut off by that, that nobody had cancelled it', async () => {
+      const { provider, fleet } = world()
+      const sandbox = await world().running({ agent: { command: ['agent'] } })
+      const following = fleet.execute(sandbox.id, { wait: '30s' })
+      await expect
+        .poll(async () => (await fleet.executions({ sandboxId: sandbox.id })).items[0]?.status)
+        .toBe('running')
+      await endsIn(world(), sandbox, -MINUTE_MS)
+      Object.assign(instanceOf(world(), sandbox), { state: 'suspended', checkpointRef: 'in-between' })
+      const ref = sandbox.providerRef as string
+      provider.checkpoints.set('in-between', { ref: 'in-between', of: ref, condition: 'ready' })
+      await housekeeper(world()).reap()
+      const { execution } = await following
+      expect(execution).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+      expect((await settled(world(), sandbox)).state).toBe('suspended')
+    })
+
     test('writes down as suspended what its provider has put to sleep, and wakes nobody', async () => {
       const { provider, fleet } = world()
       const sandbox = await world().running()
