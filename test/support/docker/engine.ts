@@ -9,6 +9,8 @@ import { importImage } from './image.ts'
 
 const run = promisify(execFile)
 
+const PREFIX = 'sandman-docker-'
+
 export type TestEngine = { socketPath: string; stop(): Promise<void> }
 
 /**
@@ -41,7 +43,7 @@ function whyNotPrivate(): string | undefined {
  */
 export async function startEngine(): Promise<TestEngine> {
   const [dockerd, busybox, runsc] = await installed()
-  const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-docker-'))
+  const folder = await mkdtemp(path.join(os.tmpdir(), PREFIX))
   const socketPath = path.join(folder, 'docker.sock')
   const cgroup = path.basename(folder)
   await writeFile(
@@ -70,7 +72,7 @@ export async function startEngine(): Promise<TestEngine> {
     // It would give each of them some seconds to end by itself.
     await removeContainers(socketPath).catch(() => {})
     await service.stop()
-    await removeCgroups(cgroup)
+    await removeCgroups()
   }
   await importImage(socketPath, busybox).catch(async (error: unknown) => {
     await stop()
@@ -122,14 +124,7 @@ async function install(tries: number): Promise<void> {
 async function onPath(name: string): Promise<string | undefined> {
   for (const folder of [...(process.env.PATH ?? '').split(':'), '/usr/local/bin', '/usr/sbin', '/usr/bin', '/bin']) {
     const file = path.join(folder, name)
-    if (
-      folder &&
-      (await access(file, constants.X_OK).then(
-        () => true,
-        () => false,
-      ))
-    )
-      return file
+    if (folder && (await isThere(file, constants.X_OK))) return file
   }
   return undefined
 }
@@ -147,8 +142,18 @@ export async function ask(socketPath: string, method: string, at: string): Promi
   return said
 }
 
-/** They are empty by now, and nobody else would remove them. */
-async function removeCgroups(cgroup: string): Promise<void> {
+/** They are empty by now, and nobody else would remove them: neither this run's, nor those of one that was killed. */
+async function removeCgroups(): Promise<void> {
   const root = '/sys/fs/cgroup'
-  for (const at of ['', ...(await readdir(root))]) await rmdir(path.join(root, at, cgroup)).catch(() => {})
+  for (const controller of ['', ...(await readdir(root).catch(() => []))]) {
+    const names = await readdir(path.join(root, controller)).catch(() => [])
+    for (const name of names.filter((each) => each.startsWith(PREFIX)))
+      if (!(await isThere(path.join(os.tmpdir(), name)))) await rmdir(path.join(root, controller, name)).catch(() => {})
+  }
 }
+
+const isThere = (file: string, mode = constants.F_OK) =>
+  access(file, mode).then(
+    () => true,
+    () => false,
+  )
