@@ -21,7 +21,7 @@ export type Box = { name: string; labels: Record<string, string>; born: string }
  *
  * What is not there is answered with 404 and { error: "no_such_box" }, another one than was meant with 409.
  */
-export async function startBoxes(): Promise<{ url: string; stop(): Promise<void> }> {
+export async function startBoxes({ pageSize = 50 } = {}): Promise<{ url: string; stop(): Promise<void> }> {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'boxes-'))
   const boxes = new Map<string, Box>()
 
@@ -50,13 +50,14 @@ export async function startBoxes(): Promise<{ url: string; stop(): Promise<void>
 
   function page(after: string): Box[] {
     const names = [...boxes.keys()].filter((name) => name > after).sort()
-    return names.slice(0, 50).map((name) => boxes.get(name) as Box)
+    return names.slice(0, pageSize).map((name) => boxes.get(name) as Box)
   }
 
   async function run({ name, born }: Box, script: string, response: ServerResponse): Promise<void> {
     const at = path.join(folder, name)
     const env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: at, BOX: born }
     const child = spawn('sh', ['-c', script], { cwd: at, env, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
+    await once(child, 'spawn') // or it fails: its folder may be gone
     response.writeHead(200, { 'content-type': 'application/x-ndjson' }).flushHeaders()
     for await (const bytes of child.stdout) {
       const line = `${JSON.stringify({ out: (bytes as Buffer).toString('base64') })}\n`

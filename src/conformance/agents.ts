@@ -78,7 +78,9 @@ export function agentCases(suite: Suite): Case[] {
         const ticking = 'while :; do echo . >> stubborn; sleep 0.05; done'
         const agent = await bench.start(
           target,
-          sh(`trap "" TERM; (trap "" TERM; ${ticking}) & while :; do sleep 0.05; done`),
+          sh(
+            `trap "" TERM; (trap "" TERM; setsid sh -c '${ticking}') & (trap "" TERM; ${ticking}) & while :; do sleep 0.05; done`,
+          ),
         )
         const other = await bench.start(target, IDLING)
         const count = async () => Number(await bench.run(target, 'cat stubborn 2>/dev/null | wc -c'))

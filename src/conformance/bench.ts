@@ -189,13 +189,22 @@ export class Bench {
   }
 
   async close(): Promise<void> {
-    for (const backend of this.#opened) {
-      for (const { ref } of await this.instances(backend)) await this.remove(ref, backend)
-      const { pausing, snapshots } = backend
-      const keeper = pausing === 'none' ? snapshots : pausing
-      if (keeper !== 'none') for (const { ref } of await this.checkpoints(backend)) await keeper.discard(ref, call())
-    }
-    for (const backend of this.#opened) await backend.close()
+    const failures: unknown[] = []
+    for (const backend of this.#opened) await this.#clear(backend).catch((error: unknown) => failures.push(error))
+    for (const backend of this.#opened) await backend.close().catch((error: unknown) => failures.push(error))
+    if (failures.length > 0)
+      throw new AggregateError(failures, `Not all could be ended: ${failures.map(String).join('; ')}`)
+  }
+
+  async #clear(backend: Backend): Promise<void> {
+    const failures: unknown[] = []
+    const keep = (error: unknown) => void failures.push(error)
+    for (const { ref } of await this.instances(backend)) await this.remove(ref, backend).catch(keep)
+    const { pausing, snapshots } = backend
+    const keeper = pausing === 'none' ? snapshots : pausing
+    if (keeper !== 'none')
+      for (const { ref } of await this.checkpoints(backend)) await keeper.discard(ref, call()).catch(keep)
+    if (failures.length > 0) throw failures[0]
   }
 }
 
@@ -211,8 +220,6 @@ export function newId(prefix: 'sbx' | 'op' | 'exe'): string {
 
 export const sh = (script: string): string[] => ['sh', '-c', script]
 
-/** Says which process it is, and counts for as long as it is let. */
-export const COUNTING = sh('echo $$; i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done')
 export const IDLING = ['sleep', '1000']
 
 /** Asks again and again until there is an answer. */

@@ -18,6 +18,16 @@ export function claimCases(suite: Suite): Case[] {
       if (keepsNamed) assert.notEqual(backend.lists.checkpoints, 'none')
     },
   })
+  if (claims.pausing === 'none' && !claims.snapshots)
+    cases.push(
+      ...suite.own('claims', {
+        async 'It makes nothing from a checkpoint, of which it has none'(bench) {
+          const wanted = bench.wanted({}, { checkpointRef: 'a-checkpoint' })
+          await fails(['spec_invalid', 'checkpoint_missing'], bench.backend.create(wanted, call()))
+          assert.deepEqual(await bench.instances(), [])
+        },
+      }),
+    )
   if (claims.sidecar === 'none')
     cases.push(
       ...suite.own('claims', {

@@ -5,6 +5,7 @@ import type { Suite } from './suite.ts'
 
 /** Commands that are run to their end, as those that wake a sandbox. */
 export function commandCases(suite: Suite): Case[] {
+  const { sidecar } = suite.subject.claims
   return [
     ...suite.shared('commands', {
       async 'A command says how it ended and what it printed, whatever it is made of'(bench, target) {
@@ -45,13 +46,16 @@ export function commandCases(suite: Suite): Case[] {
     }),
     ...suite.own('commands', {
       async 'What a command leaves running keeps nobody waiting, and is ended on request, with no other'(bench) {
-        const target = await bench.create({ agent: { command: IDLING } })
+        const target = await bench.create({
+          agent: { command: IDLING, ...(sidecar !== 'none' && { sidecar: { command: IDLING } }) },
+        })
         await bench.run(target, '(while :; do echo . >> ticks; sleep 0.05; done) > /dev/null 2>&1 &')
         const agent = await bench.start(target, sh('while :; do echo . >> tocks; sleep 0.05; done'))
         const count = (file: string) => bench.run(target, `wc -c < ${file}`).then(Number)
         await until('they tick', async () => ((await count('ticks')) > 0 && (await count('tocks')) > 0) || undefined)
         await bench.backend.endLingering(target, call())
         const counts = [await count('ticks'), await count('tocks')]
+        if (sidecar !== 'none') assert.equal(await sidecar.isAlive(target.ref), true)
         assert.equal((await bench.end(agent)).is, 'terminated')
         assert.deepEqual(await bench.backend.agentStatus({ ...target, key: undefined }, call()), { is: 'running' })
         await bench.run(target, 'sleep 0.2')

@@ -33,6 +33,23 @@ export function lifeCases(suite: Suite): Case[] {
       assert.deepEqual(new Set(made.map(({ ref }) => ref)).size, 1)
     },
 
+    async 'A sandbox is found by its own id, and by no other'(bench) {
+      const [one, other] = [newId('sbx'), newId('sbx')]
+      const refs = [
+        (await bench.create({}, { sandboxId: one })).ref,
+        (await bench.create({}, { sandboxId: other })).ref,
+      ]
+      assert.deepEqual([await bench.find(one), await bench.find(other)], [[refs[0]], [refs[1]]])
+      assert.deepEqual(await bench.find(newId('sbx')), [])
+    },
+
+    async 'Several who end it at once have ended it'(bench) {
+      const target = await bench.create()
+      const workers = [bench.backend, bench.backend, await bench.another(), await bench.another()]
+      await Promise.all(workers.map((backend) => backend.end(target, call())))
+      assert.deepEqual(await bench.look(target.ref), { is: 'absent' })
+    },
+
     async 'Two lives of one sandbox are two instances'(bench) {
       const sandboxId = newId('sbx')
       const refs = [(await bench.create({}, { sandboxId })).ref, (await bench.create({}, { sandboxId })).ref]

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { call, newId } from './bench.ts'
+import { call, IDLING, newId, settled } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
 /** Whose what is. Two deployments may share one account, and neither may touch what is the other's. */
 export function ownershipCases(suite: Suite): Case[] {
   const { claims } = suite.subject
-  return suite.own('ownership', {
+  const cases = suite.own('ownership', {
     async 'Another fleet neither finds nor lists what is not its own (incident I)'(bench) {
       const sandboxId = newId('sbx')
       const { ref } = await bench.create({}, { sandboxId })
@@ -31,7 +31,18 @@ export function ownershipCases(suite: Suite): Case[] {
         () => (pausing === 'none' ? undefined : pausing.suspend(target, { key: newId('op') }, call())),
         () => (lease === 'none' ? undefined : lease.set(target, 60_000, call())),
       ]
+      const agent = await bench.start(target, IDLING)
+      attempts.push(
+        () => stranger.stopAgent(agent, call()),
+        () => stranger.endLingering(target, call()),
+      )
       for (const attempt of attempts) await Promise.resolve(attempt()).catch(() => {})
+      await assert.rejects(stranger.agentStatus(agent, call()))
+      const listening = async () => {
+        for await (const _piece of stranger.attach(agent, undefined, call())) return
+      }
+      await assert.rejects(listening())
+      assert.deepEqual(await bench.backend.agentStatus(agent, call()), { is: 'running' })
       await assert.rejects(stranger.run(target, 'touch entered', call()))
       await assert.rejects(stranger.startAgent(target, { key: newId('exe'), command: ['touch', 'entered'] }, call()))
       assert.equal((await bench.awake(target.ref)).incarnation, target.incarnation)
@@ -62,4 +73,37 @@ export function ownershipCases(suite: Suite): Case[] {
       assert.deepEqual(await bench.find(before.sandboxId), [])
     },
   })
+  if (claims.snapshots)
+    cases.push(
+      ...suite.own('ownership', {
+        async 'Another fleet can neither delete nor take a copy of it (incident I)'(bench) {
+          const target = await bench.create()
+          const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
+          assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
+          const { snapshots } = await bench.another(`${bench.fleet}-b`)
+          if (snapshots === 'none') assert.fail('it was said to be able to take snapshots')
+          await snapshots.discard(checkpointRef, call()).catch(() => {})
+          await assert.rejects(snapshots.take(target, { key: newId('op'), name: undefined }, call()))
+          assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
+          assert.equal((await bench.checkpoints()).length, 1)
+        },
+      }),
+    )
+  if (claims.pausing !== 'none')
+    cases.push(
+      ...suite.own('ownership', {
+        async 'Another fleet does not wake it (incident I)'(bench) {
+          const { ref, ...target } = await bench.create()
+          const checkpointRef = await bench.suspend({ ref, ...target })
+          const { pausing } = await bench.another(`${bench.fleet}-b`)
+          if (pausing === 'none') assert.fail('it was said to be able to pause')
+          const asked = { key: newId('op'), ttlMs: 600_000 }
+          await assert.rejects(pausing.resume({ ref, checkpointRef }, asked, call()))
+          await pausing.discard(checkpointRef, call()).catch(() => {})
+          assert.deepEqual(await bench.look(ref), { is: 'suspended', checkpointRef })
+          await bench.resume(ref, checkpointRef)
+        },
+      }),
+    )
+  return cases
 }

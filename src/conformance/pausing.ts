@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
-import { COUNTING, call, fails, IDLING, newId, settled, sh, until } from './bench.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Agent } from '../backends/backend.ts'
+import { type Bench, call, fails, IDLING, newId, settled, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
+
+/** How many seconds have to be missing for it to say so. */
+const STOOD_STILL_S = 2
+
+/** Says which process it is and counts, and says when it was not there for some time. */
+const WATCHING = sh(`i=0; last=$(date +%s)
+while :; do
+  now=$(date +%s); if [ $((now - last)) -ge ${STOOD_STILL_S} ]; then echo stood still; fi; last=$now
+  i=$((i+1)); echo tick $$ $i; sleep 0.05
+done`)
 
 /** Sleep: what is paused can be resumed, and is what it was. */
 export function pausingCases(suite: Suite): Case[] {
@@ -21,6 +33,30 @@ export function pausingCases(suite: Suite): Case[] {
       const checkpointRef = await bench.suspend(target)
       assert.equal(await bench.suspend(target), checkpointRef)
       assert.equal(await bench.suspend({ ...target, incarnation: 'another' }), checkpointRef)
+    },
+
+    async 'Its checkpoint is listed while it has one of its own'(bench) {
+      if (bench.pausing.consumesCheckpoint) return
+      const sandboxId = newId('sbx')
+      const ref = await bench.suspend(await bench.create({}, { sandboxId }))
+      assert.deepEqual(await bench.checkpoints(), [{ ref, sandboxId, kind: 'pause' }])
+      assert.deepEqual(await bench.checkpoints(await bench.another(`${bench.fleet}-b`)), [])
+    },
+
+    async 'Several who resume it at once have woken it once'(bench) {
+      const target = await bench.create()
+      const checkpointRef = await bench.suspend(target)
+      const asked = { key: newId('op'), ttlMs: 600_000 }
+      const workers = [bench.pausing, bench.pausing, (await bench.another()).pausing]
+      const waking = workers.map(
+        (each) => each !== 'none' && each.resume({ ref: target.ref, checkpointRef }, asked, call()),
+      )
+      const outcomes = await Promise.allSettled(waking)
+      for (const outcome of outcomes)
+        if (outcome.status === 'rejected') await fails('sandbox_unreachable', Promise.reject(outcome.reason))
+      const awake = await bench.resume(target.ref, checkpointRef, asked.key)
+      assert.notEqual(awake.incarnation, target.incarnation)
+      await bench.run(awake, 'true')
     },
 
     async 'Several who suspend it at once have put it to sleep once'(bench) {
@@ -156,32 +192,51 @@ export function pausingCases(suite: Suite): Case[] {
     cases.push(
       ...suite.own('pausing', {
         async 'What ran in it stands still while it sleeps, and goes on in the same process'(bench) {
-          const target = await bench.create({ agent: { command: COUNTING } })
-          const agent = await bench.start(target, COUNTING)
-          const lines = (text: string) => text.split('\n').slice(0, -1).map(Number)
-          const checkpointRef = await until('they count', async () => {
-            await bench.run(target, 'sleep 0.3')
-            return bench.suspend(target)
-          })
+          const target = await bench.create({ agent: { command: WATCHING } })
+          const { key } = await bench.start(target, WATCHING)
+          const said = (heard: string) =>
+            heard
+              .split('\n')
+              .slice(0, -1)
+              .map((line) => line.split(' '))
+          for (const each of [undefined, key])
+            await hearUntil(bench, { ...target, key: each }, (heard) => said(heard).length > 2)
+          const checkpointRef = await bench.suspend(target)
+          await sleep(STOOD_STILL_S * 1_500)
           const awake = await bench.resume(target.ref, checkpointRef)
-          for (const key of [undefined, agent.key]) {
-            const now = { ...awake, key }
-            assert.equal((await bench.backend.agentStatus({ ...target, key }, call())).is, 'restarted')
+          for (const each of [undefined, key]) {
+            assert.equal((await bench.backend.agentStatus({ ...target, key: each }, call())).is, 'restarted')
+            const now = { ...awake, key: each }
             assert.deepEqual(await bench.backend.agentStatus(now, call()), { is: 'running' })
-            let heard = ''
-            for await (const { bytes } of bench.backend.attach(now, undefined, call())) {
-              heard += Buffer.from(bytes)
-              if (lines(heard).length > 12) break
-            }
-            const [, ...counted] = lines(heard)
+            const heard = await hearUntil(bench, now, (text) => text.includes('stood still\n'))
+            const ticks = said(heard).filter(([word]) => word === 'tick')
+            assert.deepEqual(new Set(ticks.map(([, pid]) => pid)).size, 1, 'it is another process')
             assert.deepEqual(
-              counted,
-              counted.map((_line, at) => at + 1),
+              ticks.map(([, , nth]) => Number(nth)),
+              ticks.map((_tick, at) => at + 1),
             )
           }
-          const now = { ...awake, key: agent.key }
+          const now = { ...awake, key }
           await bench.backend.stopAgent(now, call())
           assert.equal((await bench.backend.agentStatus(now, call())).is, 'terminated')
+        },
+
+        async 'Who listens while it falls asleep is let go, and is told of no end'(bench) {
+          const target = await bench.create()
+          const agent = await bench.start(target, sh('echo one; exec sleep 1000'))
+          const listening = async () => {
+            for await (const { isLast } of bench.backend.attach(agent, undefined, call())) {
+              assert.notEqual(isLast, true, 'it has not ended')
+              await bench.suspend(target)
+              wasSuspended = true
+            }
+          }
+          let wasSuspended = false
+          await listening().catch((error: unknown) => {
+            if (!wasSuspended) throw error
+            return fails(['sandbox_unreachable', 'overtaken'], Promise.reject(error))
+          })
+          for await (const { isLast } of bench.backend.attach(agent, undefined, call())) assert.notEqual(isLast, true)
         },
       }),
     )
@@ -207,4 +262,13 @@ export function pausingCases(suite: Suite): Case[] {
       }),
     )
   return cases
+}
+
+async function hearUntil(bench: Bench, agent: Agent, isEnough: (heard: string) => boolean): Promise<string> {
+  let heard = ''
+  for await (const { bytes } of bench.backend.attach(agent, undefined, call())) {
+    heard += Buffer.from(bytes)
+    if (isEnough(heard)) break
+  }
+  return heard
 }

@@ -6,7 +6,8 @@ import type { Suite } from './suite.ts'
 /** Copies of a sandbox that runs on. */
 export function snapshotCases(suite: Suite): Case[] {
   if (!suite.subject.claims.snapshots) return []
-  return suite.own('snapshots', {
+  const { damage } = suite.subject
+  const cases = suite.own('snapshots', {
     async 'A snapshot is whole, and its sandbox runs on as the incarnation that it is'(bench) {
       const target = await bench.create({ agent: { command: IDLING } })
       const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: 'before-lunch' }, call())
@@ -24,6 +25,23 @@ export function snapshotCases(suite: Suite): Case[] {
       assert.deepEqual(snapshots !== 'none' && (await snapshots.take(target, asked, call())), first)
       const other = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
       assert.notEqual(other.checkpointRef, first.checkpointRef)
+    },
+
+    async 'Several who ask for it at once get one snapshot'(bench) {
+      const target = await bench.create()
+      const asked = { key: newId('op'), name: undefined }
+      const workers = [bench.snapshots, bench.snapshots, (await bench.another()).snapshots]
+      const outcomes = await Promise.allSettled(
+        workers.map((each) => each !== 'none' && each.take(target, asked, call())),
+      )
+      for (const outcome of outcomes)
+        if (outcome.status === 'rejected') await fails('sandbox_unreachable', Promise.reject(outcome.reason))
+      const { checkpointRef } = await bench.snapshots.take(target, asked, call())
+      assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
+      assert.deepEqual(
+        (await bench.checkpoints()).map(({ ref }) => ref),
+        [checkpointRef],
+      )
     },
 
     async 'A sandbox begins as a snapshot, as it was then, without agents, also when its origin has ended'(bench) {
@@ -71,4 +89,20 @@ export function snapshotCases(suite: Suite): Case[] {
       assert.equal((await bench.look(target.ref)).is, 'suspended')
     },
   })
+  if (damage)
+    cases.push(
+      ...suite.own('snapshots', {
+        async 'One that was damaged behind its back is not called ready, and nothing is made from it'(bench) {
+          const target = await bench.create()
+          await bench.run(target, 'echo kept > file')
+          const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
+          assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
+          await damage(checkpointRef, bench.fleet)
+          assert.match((await settled(bench.snapshots, checkpointRef)).is, /^(missing|corrupt)$/)
+          const making = bench.backend.create(bench.wanted({}, { checkpointRef }), call())
+          await fails(['checkpoint_missing', 'checkpoint_corrupt'], making)
+        },
+      }),
+    )
+  return cases
 }

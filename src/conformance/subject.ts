@@ -9,6 +9,8 @@ export type Subject = {
   /** What every sandbox of the suite is made from. It needs a POSIX shell with the usual small programs. Defaults to nothing. */
   spec?: Pick<Spec, 'template'>
   claims: Claims
+  /** Does harm to a snapshot where it is kept, if that can be done: it is lost, or not whole any more. */
+  damage?(checkpointRef: string, fleet: string): Promise<void>
   /** The same backend, with every request on a wire that can be made to fail; undefined where there is none to a provider. */
   wire?: Wired
 }

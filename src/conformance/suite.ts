@@ -8,6 +8,7 @@ type SharedTry = (bench: Bench, target: Awake) => Promise<void>
 export class Suite {
   readonly subject: Subject
   #common: Promise<{ bench: Bench; target: Awake }> | undefined
+  #bench: Bench | undefined
 
   constructor(subject: Subject) {
     this.subject = subject
@@ -17,11 +18,10 @@ export class Suite {
   own(about: string, tries: Record<string, Try>): Case[] {
     return casesOf(about, tries, async (attempt) => {
       const bench = await Bench.open(this.subject)
-      try {
-        await attempt(bench)
-      } finally {
-        await bench.close()
-      }
+      const failed = await failureOf(attempt(bench))
+      const left = await failureOf(bench.close())
+      // What was tried says more than what could not be cleaned up after it.
+      if (failed ?? left) throw failed ?? left
     })
   }
 
@@ -39,14 +39,21 @@ export class Suite {
   }
 
   async #makeCommon(): Promise<{ bench: Bench; target: Awake }> {
-    const bench = await Bench.open(this.subject)
-    return { bench, target: await bench.create({ agent: { command: IDLING } }) }
+    this.#bench = await Bench.open(this.subject)
+    return { bench: this.#bench, target: await this.#bench.create({ agent: { command: IDLING } }) }
   }
 
   async close(): Promise<void> {
-    const { bench } = (await this.#common?.catch(() => undefined)) ?? {}
-    await bench?.close()
+    await this.#common?.catch(() => {})
+    await this.#bench?.close()
   }
+}
+
+async function failureOf(attempt: Promise<void>): Promise<unknown> {
+  return attempt.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
 }
 
 function casesOf<T>(about: string, tries: Record<string, T>, run: (attempt: T) => Promise<void>): Case[] {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import type { Agent, Backend, BackendErrorType } from '../backends/backend.ts'
-import { type Awake, type Bench, call, fails, newId, sh, until } from './bench.ts'
+import type { Agent, Backend, BackendErrorType, Sighting } from '../backends/backend.ts'
+import { type Awake, type Bench, call, fails, IDLING, newId, sh, until } from './bench.ts'
 import type { Case, Wired } from './subject.ts'
 import type { Suite } from './suite.ts'
-import type { WireFault } from './wire.ts'
+import type { Wire, WireFault } from './wire.ts'
 
 /** Answers that come from somebody who is not the provider, or from a provider that has trouble of its own. */
 const ANSWERS: [name: string, fault: WireFault, types: BackendErrorType[]][] = [
@@ -129,6 +129,34 @@ export function wireCases(suite: Suite): Case[] {
         assert.deepEqual(await bench.find(wanted.sandboxId), [ref])
       },
 
+      async 'Whichever answer is lost while one is made, it is made once, and all that it was to be made with runs (incident P)'(
+        bench,
+        backend,
+      ) {
+        const { sidecar } = suite.subject.claims
+        const agent = { command: IDLING, ...(sidecar !== 'none' && { sidecar: { command: IDLING } }) }
+        for (let nth = 1; nth <= REQUESTS_TRIED; nth++) {
+          const wanted = bench.wanted({ agent })
+          wire.fail({ kind: 'lost answer' }, only(nth))
+          await backend
+            .create(wanted, call())
+            .catch((error: unknown) => fails('sandbox_unreachable', Promise.reject(error)))
+          wire.heal()
+          const { ref } = await backend.create(wanted, call())
+          const target = await bench.awake(ref)
+          assert.deepEqual(await bench.find(wanted.sandboxId), [ref])
+          assert.deepEqual(await bench.backend.agentStatus({ ...target, key: undefined }, call()), { is: 'running' })
+          if (sidecar !== 'none') assert.equal(await sidecar.isAlive(ref), true)
+        }
+      },
+
+      ...Object.fromEntries(
+        LATER.map(([name, fault, types]) => [
+          `Met by ${name} at any request of a call, that is said, or the call has done what it was to do`,
+          (bench: Bench, backend: Backend) => meetAtAnyRequest(bench, backend, wire, fault, types),
+        ]),
+      ),
+
       async 'What was done, and whose answer was lost, is done when it is asked for again'(bench, backend) {
         const target = await bench.create()
         const lost = async (attempt: () => Promise<unknown>) => {
@@ -187,6 +215,76 @@ export function wireCases(suite: Suite): Case[] {
   ]
 }
 
+/** Most calls look before they act, so a fault may meet the look, or what comes after it. */
+const REQUESTS_TRIED = 5
+const LATER = ANSWERS.filter(([name]) => /knows no such page|reset/.test(name)).concat([
+  ['nobody who answers', { kind: 'hang' }, []],
+])
+
+/** Only the request of this number, counted from now. */
+function only(nth: number): () => boolean {
+  let count = 0
+  return () => ++count === nth
+}
+
+async function meetAtAnyRequest(
+  bench: Bench,
+  backend: Backend,
+  wire: Wire,
+  fault: WireFault,
+  types: BackendErrorType[],
+) {
+  for (let nth = 1; nth <= REQUESTS_TRIED; nth++) {
+    let target = await bench.create()
+    const agent = await bench.start(target, sh('echo here; exec sleep 1000'))
+    for (const method of Object.keys(everyCall(bench, backend, target, agent.key))) {
+      const attempt = everyCall(bench, backend, target, agent.key)[method] as Attempt
+      const reason = new Error('given up')
+      const abort = new AbortController()
+      const before = wire.met
+      wire.fail(fault, only(nth))
+      const outcome = attempt({ signal: AbortSignal.any([abort.signal, call().signal]) })
+      outcome.catch(() => {})
+      if (fault.kind === 'hang') void wire.struck().then(() => abort.abort(reason))
+      const failed = await outcome.then(
+        () => undefined,
+        (error: unknown) => error ?? new Error('undefined was thrown'),
+      )
+      wire.heal()
+      if (wire.met === before) continue // it needed fewer
+      const where = `${method}, at its request ${nth}`
+      if (failed !== undefined && fault.kind === 'hang') assert.equal(failed, reason, where)
+      else if (failed !== undefined)
+        await fails(types, Promise.reject(failed)).catch((error: Error) => assert.fail(`${where}: ${error.message}`))
+      else await assertDone(bench, method, { ...target, key: agent.key }, await outcome, where)
+      target = await wakeAgain(bench, target)
+    }
+  }
+}
+
+/** A call that has answered well although one of its requests did not: then it is true what it says. */
+async function assertDone(
+  bench: Bench,
+  method: string,
+  agent: Awake & { key: string },
+  answer: unknown,
+  where: string,
+) {
+  const isThere = async () => (await bench.look(agent.ref)).is !== 'absent'
+  if (method === 'end') assert.equal(await isThere(), false, where)
+  if (method === 'look') assert.equal((answer as Sighting).is, 'running', where)
+  if (method === 'suspend') assert.equal((await bench.look(agent.ref)).is, 'suspended', where)
+  if (method === 'agentStatus') assert.deepEqual(answer, { is: 'running' }, where)
+  if (method === 'stopAgent') assert.equal((await bench.backend.agentStatus(agent, call())).is, 'terminated', where)
+}
+
+/** Half a pause may have put it to sleep. What has been ended is not there any more, and nothing comes after that. */
+async function wakeAgain(bench: Bench, target: Awake): Promise<Awake> {
+  const seen = await bench.look(target.ref)
+  if (seen.is === 'suspended') return bench.resume(target.ref, seen.checkpointRef)
+  return seen.is === 'running' ? { ref: target.ref, incarnation: seen.incarnation } : target
+}
+
 function mapped<T, U>(tries: Record<string, T>, change: (attempt: T) => U): Record<string, U> {
   return Object.fromEntries(Object.entries(tries).map(([name, attempt]) => [name, change(attempt)]))
 }
@@ -208,8 +306,8 @@ async function throughWire(
 type Attempt = (given?: { signal: AbortSignal }) => Promise<unknown>
 
 /** Every call there is, in an order in which none stands in the way of the next one; each may come to nothing. */
-function everyCall(bench: Bench, backend: Backend, target: Awake): Record<string, Attempt> {
-  const agent = { ...target, key: newId('exe') }
+function everyCall(bench: Bench, backend: Backend, target: Awake, key = newId('exe')): Record<string, Attempt> {
+  const agent = { ...target, key }
   const { pausing, snapshots, lease, lists } = backend
   const { checkpoints } = lists
   const keeper = pausing === 'none' ? snapshots : pausing
@@ -219,13 +317,14 @@ function everyCall(bench: Bench, backend: Backend, target: Awake): Record<string
     adopt: (given = call()) => backend.adopt(target.ref, { sandboxId: newId('sbx'), life: newId('op') }, given),
     look: (given = call()) => backend.look(target.ref, given),
     run: (given = call()) => backend.run(target, 'true', given),
-    endLingering: (given = call()) => backend.endLingering(target, given),
     startAgent: (given = call()) => backend.startAgent(target, { key: newId('exe'), command: ['true'] }, given),
-    stopAgent: (given = call()) => backend.stopAgent(agent, given),
     agentStatus: (given = call()) => backend.agentStatus(agent, given),
     attach: async (given = call()) => {
       for await (const piece of backend.attach(agent, undefined, given)) return piece
     },
+    previewUrl: (given = call()) => backend.previewUrl(target.ref, 8080, given),
+    stopAgent: (given = call()) => backend.stopAgent(agent, given),
+    endLingering: (given = call()) => backend.endLingering(target, given),
     place: (given = call()) => lists.place(given),
     instances: (given = call()) => lists.instances(undefined, given),
     ...(checkpoints !== 'none' && { checkpoints: (given = call()) => checkpoints(undefined, given) }),
@@ -246,8 +345,11 @@ function everyCall(bench: Bench, backend: Backend, target: Awake): Record<string
 /** What was heard so far, after every piece. */
 async function* hearing(backend: Backend, agent: Agent, from?: string) {
   let heard = Buffer.alloc(0)
-  for await (const { bytes, cursor } of backend.attach(agent, from, call())) {
+  for await (const { bytes, cursor, isLast } of backend.attach(agent, from, call())) {
     heard = Buffer.concat([heard, bytes])
+    // Its own word, and not that of whoever is on the way.
+    if (isLast)
+      assert.equal(heard.toString('latin1').endsWith(OUTPUT.slice(-heard.length)), true, 'this was not the last of it')
     yield { heard: heard.toString('latin1'), cursor }
   }
 }

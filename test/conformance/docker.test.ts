@@ -36,6 +36,12 @@ else {
         open: (fleet) => open(fleet, here),
         wire: { wire, open: (fleet) => open(fleet, there) },
         spec: { template: 'sandman-test' },
+        async damage(checkpointRef) {
+          const images = JSON.parse(await ask(socketPath, 'GET', '/images/json')) as { RepoTags: string[] | null }[]
+          const tags = images.flatMap(({ RepoTags }) => RepoTags ?? [])
+          const key = checkpointRef.slice(checkpointRef.lastIndexOf('-') + 1)
+          for (const tag of tags.filter((each) => each.endsWith(key))) await ask(socketPath, 'DELETE', `/images/${tag}`)
+        },
         claims: {
           pausing: preserves,
           snapshots: true,

@@ -57,6 +57,10 @@ async function proveAtFake(): Promise<void> {
   const through = { apiUrl: wire.url, sandboxUrl: wire.url }
   proveBackend('e2b', {
     open: (fleet) => openE2bBackend({ fleet, ...e2b.connection }),
+    damage: async (checkpointRef) => {
+      const headers = { 'X-API-KEY': e2b.apiKey }
+      await fetch(`${e2b.url}/templates/${encodeURIComponent(checkpointRef)}`, { method: 'DELETE', headers })
+    },
     claims: claimsWith(isSidecarAlive),
     wire: { wire, open: (fleet) => openE2bBackend({ fleet, ...e2b.connection, ...through }) },
   })

@@ -4,7 +4,7 @@ import { type Box, processesOf, startBoxes } from '../../examples/boxes/service.
 import { startWire } from '../../src/conformance/index.ts'
 import { proveBackend } from './setup.ts'
 
-const boxes = await startBoxes()
+const boxes = await startBoxes({ pageSize: 2 })
 const wire = await startWire(boxes.url)
 afterAll(async () => {
   await wire.close()

@@ -31,6 +31,7 @@ proveBackend('local', {
     fleets.add(fleet)
     return openLocalBackend({ folder, fleet })
   },
+  damage: (checkpointRef, fleet) => rm(path.join(folder, fleet, 'checkpoints', checkpointRef, 'workspace', 'file')),
   claims: {
     pausing: 'memory',
     snapshots: true,
