@@ -3,13 +3,14 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Short to read and long to run: begun first, so that none of them runs alone at the end. */
 const LONG = [
-  'db/every-schedule',
-  'fleet/dev',
   'jobs/crash-postgres',
   'incidents/t-redis-was-flushed',
   'incidents/local',
-  'embedded/postgres',
+  'executions/local',
   'fleet/shutdown',
+  'db/every-schedule',
+  'fleet/dev',
+  'embedded/postgres',
   'jobs/crash-redis',
 ]
 
