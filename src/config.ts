@@ -171,6 +171,10 @@ const Environment = z.object({
     .describe('Where the Docker engine is. Defaults to the usual socket.'),
   E2B_API_KEY: z.string().min(1).optional().describe('Key of the E2B account, for the backend e2b.'),
   E2B_API_URL: z.url().optional().describe('Where E2B is, if not at its usual address.'),
+  E2B_SANDBOX_URL: z
+    .url()
+    .optional()
+    .describe('Where the sandboxes of that E2B are reached, if not by their names below E2B_DOMAIN.'),
   E2B_DOMAIN: z.string().min(1).optional().describe('Domain of an E2B of your own.'),
   SANDMAN_TTL: ttl
     .default({})
@@ -213,7 +217,12 @@ export type Config = {
   queues: QueueName[]
   backends: BackendName[]
   docker: { pause: 'freeze' | 'disk' | 'checkpoint'; network: string | undefined }
-  e2b: { apiKey: string | undefined; apiUrl: string | undefined; domain: string | undefined }
+  e2b: {
+    apiKey: string | undefined
+    apiUrl: string | undefined
+    domain: string | undefined
+    sandboxUrl: string | undefined
+  }
   ttl: {
     idleMs?: number | undefined
     hardMs?: number | undefined
@@ -244,6 +253,11 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
       `SANDMAN_HOST: ${parsed.data.SANDMAN_HOST} is not this machine alone, and without SANDMAN_TOKENS anybody could call; set tokens, or leave it out`,
     )
   }
+  if (given.E2B_API_URL && !given.E2B_SANDBOX_URL && !given.E2B_DOMAIN) {
+    problems.push(
+      'E2B_API_URL: is not the usual one, and its sandboxes would be looked for at the usual place; set E2B_DOMAIN or E2B_SANDBOX_URL, too',
+    )
+  }
   if (!parsed.data || problems.length > 0) {
     const unique = [...new Set(problems)]
     throw new SandmanError(
@@ -265,7 +279,7 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     queues: env.SANDMAN_QUEUES,
     backends: env.SANDMAN_BACKENDS,
     docker: { pause: env.SANDMAN_DOCKER_PAUSE, network: env.SANDMAN_DOCKER_NETWORK },
-    e2b: { apiKey: env.E2B_API_KEY, apiUrl: env.E2B_API_URL, domain: env.E2B_DOMAIN },
+    e2b: { apiKey: env.E2B_API_KEY, apiUrl: env.E2B_API_URL, domain: env.E2B_DOMAIN, sandboxUrl: env.E2B_SANDBOX_URL },
     ttl: {
       idleMs: env.SANDMAN_TTL.idle as number | undefined,
       hardMs: env.SANDMAN_TTL.hard as number | undefined,

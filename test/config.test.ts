@@ -62,6 +62,10 @@ describe('the configuration', () => {
     ['SANDMAN_KEEP', 'logs=1d'],
     ['SANDMAN_KEEP', 'events=never'],
     ['SANDMAN_SWEEPER', 'maybe'],
+    ['SANDMAN_DOCKER_PAUSE', 'hibernate'],
+    ['SANDMAN_BACKENDS', 'podman'],
+    ['DOCKER_HOST', 'somewhere'],
+    ['E2B_API_URL', 'https://e2b.example'],
     ['SANDMAN_DESTROY_MAX', '0'],
     ['SANDMAN_DESTROY_MAX', '1e9'],
   ])('refuses %s=%s by name, with an example', (name, value) => {

@@ -105,6 +105,8 @@ export type Pausing = Checkpoints & {
   readonly consumesCheckpoint: boolean
   /** False where an instance that sleeps is woken without it: then a checkpoint that is gone is no reason to end its sandbox. */
   readonly needsCheckpoint: boolean
+  /** True where `look` shows one as suspended before its pause is over. To suspend it again is then to wait for that. */
+  readonly isShownEarly?: true
   /**
    * Whether a checkpoint is of an earlier run than this incarnation. Some providers keep what was written at an earlier pause, and
    * show it again when they have lost what ran since: then the sandbox seems to sleep, and is not what it was. Left out where
@@ -207,7 +209,7 @@ export type AgentStatus =
   /** There is no such agent: the instance was made without one, or none was started with that key. */
   | { is: 'none' }
 
-/** What a backend may fail with: what the operation is then told, or `overtaken`, which no operation is ever told. */
+/** What a backend may fail with: what the operation is then told, or what no operation is ever told. */
 export type BackendErrorType =
   | Extract<
       FailureType,
@@ -221,6 +223,8 @@ export type BackendErrorType =
       | 'spec_invalid'
     >
   | 'overtaken'
+  /** Said of a checkpoint that is to be discarded: something that lives rests on it, and it can be when that has ended. */
+  | 'in_use'
 
 export class BackendError extends Error {
   readonly type: BackendErrorType

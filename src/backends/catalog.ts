@@ -7,7 +7,7 @@ export type OpenOptions = {
   dataFolder: string
   docker?: { pause?: 'freeze' | 'disk' | 'checkpoint' | undefined; network?: string | undefined } | undefined
   /** What is left out the SDK takes from the environment. */
-  e2b?: { apiKey?: string | undefined; apiUrl?: string | undefined; domain?: string | undefined } | undefined
+  e2b?: Partial<Record<'apiKey' | 'apiUrl' | 'domain' | 'sandboxUrl', string | undefined>> | undefined
 }
 
 type Listed = Omit<BackendAbilities, 'name'> & { open(options: OpenOptions): Promise<Backend> }

@@ -1,6 +1,6 @@
 import { BackendError, type Pausing } from '../backends/backend.ts'
 import { countAhead, countCommands, requestCancel } from '../db/executions.ts'
-import type { Ending } from '../db/settle.ts'
+import type { Ending, SeenCheckpoint } from '../db/settle.ts'
 import { pauseQueue } from '../queues/pause.ts'
 import { failure } from '../sandbox/failures.ts'
 import { vanished } from './end.ts'
@@ -36,7 +36,7 @@ export const pause: Verb = {
     if (seen.is === 'running' && isUnasked(work)) return notAsleep(work, seen.incarnation)
     try {
       const checkpoint =
-        seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await checkpointOf(work, pausing)
+        seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await asleepOn(work, pausing)
       return { ...DONE, rest: { state: 'suspended', checkpoint }, ...(isUnasked(work) && { isUnasked: true }) }
     } catch (error) {
       if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
@@ -85,11 +85,17 @@ async function makeIdle({ db, clock, sandbox, operation, provider }: Work): Prom
   return undefined
 }
 
+/** What one that sleeps sleeps on. What an attempt before this one has begun may still be under way, and fail. */
+function asleepOn(work: Work, pausing: Pausing): Promise<SeenCheckpoint> {
+  const { incarnation } = work.sandbox
+  const mayBeUnderWay = pausing.isShownEarly && incarnation !== null && !isUnasked(work)
+  return mayBeUnderWay ? suspend(work, pausing, incarnation) : checkpointOf(work, pausing)
+}
+
 /** After the last attempt a checkpoint that cannot be seen to be whole is as good as none, for whatever reason. */
 export async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
   try {
-    const checkpoint = await checkpointOf(work, pausing)
-    return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
+    return { ...DONE, rest: { state: 'suspended', checkpoint: await asleepOn(work, pausing) } }
   } catch (error) {
     return wakeAgain(work, pausing, failureOf(error))
   }

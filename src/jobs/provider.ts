@@ -16,6 +16,7 @@ const REJECTIONS: readonly BackendErrorType[] = [
   'rate_limited',
   'spec_invalid',
   'overtaken',
+  'in_use',
 ]
 
 /** Whom a provider is asked for, on every line about it. */
@@ -102,7 +103,8 @@ export function isBackendError(error: unknown, ...types: BackendErrorType[]): bo
 /** What an operation is told of whatever went wrong while it was worked on. */
 export function failureOf(error: unknown, checkpointId?: string): Failure {
   const known = backendErrorIn(error)
-  if (known && known.type !== 'overtaken') return failure(known.type, known.message, checkpointId)
+  if (known && known.type !== 'overtaken' && known.type !== 'in_use')
+    return failure(known.type, known.message, checkpointId)
   if (isSandmanError(error, 'deadline_exceeded'))
     return failure('sandbox_unreachable', `${error.message}.`, checkpointId)
   return failure('internal', describeError(error), checkpointId)

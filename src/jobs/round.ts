@@ -126,8 +126,10 @@ const LOOKS_A_STEP = 16
 async function compare(tick: Tick, state: 'running' | 'suspended'): Promise<void> {
   const { deps, backend, hold, place } = tick
   const { compareBatch: max, looksApartMs } = deps.housekeeping
-  const rests = backend.pausing !== 'none' && backend.pausing.needsCheckpoint
-  const asked = { state, checkpoints: rests && backend.lists.checkpoints !== 'none', max }
+  const { pausing, lists } = backend
+  const rests = pausing !== 'none' && pausing.needsCheckpoint && lists.checkpoints !== 'none'
+  // Where instance and checkpoint are one, the list of instances has shown both.
+  const asked = { state, checkpoints: rests && !pausing.consumesCheckpoint, max }
   const { compared, last } = await compareRows(deps.db, hold, tick.row, asked)
   // What another machine has is in its lists, and not in these.
   const here = compared.filter(({ ref, checkpointRef, lacks }) =>

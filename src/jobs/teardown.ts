@@ -105,7 +105,12 @@ async function discardAll({ db, backend, provider, sandbox }: Work): Promise<voi
     const page = await listCheckpoints(db, { sandboxId: sandbox.id, after, max: PAGE })
     for (const { kind, provider_ref } of page) {
       const checkpoints = kind === 'pause' ? backend.pausing : backend.snapshots
-      if (checkpoints !== 'none') await provider.ask('discard', (call) => checkpoints.discard(provider_ref, call))
+      if (checkpoints === 'none') continue
+      await provider
+        .ask('discard', (call) => checkpoints.discard(provider_ref, call))
+        .catch((error: unknown) => {
+          if (!isBackendError(error, 'in_use')) throw error // the sweeper deletes it when it can be
+        })
     }
     if (page.length < PAGE) return
     after = page.at(-1)?.id as string

@@ -142,6 +142,7 @@ async function generate({ pool }: TestDatabase): Promise<void> {
   try {
     await client.query('begin')
     await client.query('set local session_replication_role = replica')
+    await client.query('set local statement_timeout = 0') // so many rows take their time on a machine that is busy
     await client.query(`
       insert into sandman.checkpoints (id, fleet, sandbox_id, kind, status, provider_ref, created_at, verified_at, verify_at)
       select 'ckpt_' || lpad(to_hex(n), 26, '0'), '${fleet}', 'sbx_' || lpad(to_hex(n), 26, '0'), 'pause', 'ready', 'ckpt-' || n,

@@ -1,8 +1,9 @@
 import { afterAll, expect, test } from 'vitest'
 import { openE2bBackend } from '../../src/backends/e2b/backend.ts'
 import { startWire } from '../../src/conformance/index.ts'
-import { describeIncident } from '../support/describe-world.ts'
+import { describeIncident, describeWorld } from '../support/describe-world.ts'
 import { FakeE2b } from '../support/e2b/server.ts'
+import { QUICK } from '../support/world.ts'
 import { describeOnProvider } from './on-a-provider.ts'
 
 const e2b = await FakeE2b.start()
@@ -54,6 +55,25 @@ describeIncident(
       expect(JSON.stringify(story)).toContain('shows what was there before it')
     })
 
+    test('a pause that is tried again waits for the one that is under way, and does not take it for done', async () => {
+      const { fleet } = world()
+      const { id, providerRef } = await world().running({ backend: 'e2b' })
+      const under = e2b.holdWhile('pausing')
+      e2b.next('pause', { kind: 'lost' })
+      const pausing = fleet.pause(id, { wait: '50s' })
+      await under.entered(1)
+      // The first attempt has given up waiting for an answer.
+      await expect
+        .poll(() => e2b.requests.filter(({ route, name }) => route === 'pause' && name === providerRef).length)
+        .toBe(2)
+      expect((await fleet.get(id)).state).toBe('pausing')
+      under.open()
+      const { operation, sandbox } = await pausing
+      expect(operation.status).toBe('failed')
+      expect(sandbox.state).toBe('gone')
+      expect(e2b.listed().map((listed) => listed.sandboxID)).not.toContain(providerRef)
+    })
+
     test('a pause that loses the last run does not wake the one before in its place', async () => {
       const { fleet } = world()
       const { id, providerRef } = await world().suspended({ backend: 'e2b' })
@@ -65,6 +85,34 @@ describeIncident(
       expect(sandbox).toMatchObject({ state: 'gone', goneReason: 'checkpoint_missing' })
       expect(e2b.count('connect')).toBe(before)
       expect(e2b.listed().map((listed) => listed.sandboxID)).not.toContain(providerRef)
+    })
+  },
+  {
+    stores: ['postgres'],
+    open: (fleet) => openE2bBackend({ fleet, ...e2b.connection }),
+    patience: { ...QUICK, callMs: { ...QUICK.callMs, suspend: 2_000 } },
+  },
+)
+
+describeWorld(
+  'at e2b',
+  (world) => {
+    test('a sandbox is destroyed although a copy of it lives, and what the copy rests on is left to the sweeper', async () => {
+      const { fleet } = world()
+      const { id } = await world().running({ backend: 'e2b' })
+      const { operation } = await fleet.snapshot(id, { wait: '50s' })
+      const { sandbox: copy } = await fleet.spawn({
+        backend: 'e2b',
+        from: operation.checkpointId as string,
+        wait: '50s',
+      })
+      expect(copy.state).toBe('running')
+      const destroyed = await fleet.destroy(id, { wait: '50s' })
+      expect(destroyed.operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+      const truth = await openE2bBackend({ fleet: world().place.fleet, ...e2b.connection })
+      if (truth.lists.checkpoints === 'none') return expect.unreachable()
+      expect((await truth.lists.checkpoints(undefined, CALL)).items).toMatchObject([{ sandboxId: id }])
+      expect((await fleet.destroy(copy.id, { wait: '50s' })).operation.status).toBe('succeeded')
     })
   },
   { stores: ['postgres'], open: (fleet) => openE2bBackend({ fleet, ...e2b.connection }) },

@@ -61,6 +61,7 @@ export async function openE2bBackend(options: E2bOptions): Promise<Backend> {
       preserves: 'memory',
       consumesCheckpoint: true,
       needsCheckpoint: true,
+      isShownEarly: true,
       precedes,
       suspend: (target, _asked, call) => answer('pause a sandbox', call, () => suspend(account, target, call)),
       resume: (sleeping, asked, call) => answer('resume a sandbox', call, () => resume(account, sleeping, asked, call)),

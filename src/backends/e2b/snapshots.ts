@@ -66,10 +66,7 @@ export async function discardCheckpoint(account: Account, ref: string, call: Cal
     (error: unknown) => {
       if (isRefusal(error, 404)) return
       if (error instanceof Refusal && error.is(400) && /sandboxes using it/i.test(error.text))
-        throw new BackendError(
-          'sandbox_unreachable',
-          `${ref} is in use, and can be deleted when that has ended: ${error.text}`,
-        )
+        throw new BackendError('in_use', `${ref} is in use, and can be deleted when that has ended: ${error.text}`)
       throw error
     },
   )

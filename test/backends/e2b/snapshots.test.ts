@@ -64,7 +64,7 @@ test('one that is in use is not deleted, and that is said', async () => {
   const { backend, snapshots, create } = await setup()
   const { checkpointRef } = await snapshots.take(await create(), ASKED, CALL)
   const copy = await create({}, { life: 'op_2', checkpointRef })
-  await expect(snapshots.discard(checkpointRef, CALL)).rejects.toMatchObject(fails('sandbox_unreachable', 'in use'))
+  await expect(snapshots.discard(checkpointRef, CALL)).rejects.toMatchObject(fails('in_use', 'in use'))
   await backend.end(copy, CALL)
   await snapshots.discard(checkpointRef, CALL)
   await snapshots.discard(checkpointRef, CALL)
