@@ -3,6 +3,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Short to read and long to run: begun first, so that none of them runs alone at the end. */
 const LONG = [
+  'conformance/docker',
   'jobs/crash-postgres',
   'incidents/t-redis-was-flushed',
   'incidents/local',
@@ -12,6 +13,10 @@ const LONG = [
   'fleet/dev',
   'embedded/postgres',
   'jobs/crash-redis',
+  'conformance/docker-disk',
+  'backends/docker/disk',
+  'conformance/local',
+  'conformance/e2b',
 ]
 
 class LongestFirst extends BaseSequencer {
