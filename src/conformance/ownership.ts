@@ -56,6 +56,10 @@ export function ownershipCases(suite: Suite): Case[] {
       const { ref } = await longer.create(bench.wanted({}, { sandboxId }), call())
       assert.deepEqual(await bench.find(sandboxId), [])
       assert.deepEqual(await bench.instances(), [])
+      const seen = await longer.look(ref, call())
+      const incarnation = seen.is === 'running' ? seen.incarnation : null
+      await bench.backend.end({ ref, incarnation }, call()).catch(() => {})
+      assert.notEqual((await longer.look(ref, call())).is, 'absent')
       assert.deepEqual(
         (await bench.instances(longer)).map((listed) => listed.ref),
         [ref],

@@ -8,6 +8,7 @@ import { agentStatus } from '../shell/status.ts'
 import { endLingering, stopAgent } from '../shell/stop.ts'
 import { type Container, Moved, shortId, stop } from './containers.ts'
 import { shellIn } from './exec.ts'
+import { dropAsleep } from './images.ts'
 import { expired, isThere } from './instance.ts'
 import type { Site } from './site.ts'
 import { findMeant, overOf, ownStatus } from './status.ts'
@@ -34,7 +35,10 @@ export function run(site: Site, target: Target, command: string, call: Call) {
 }
 
 export function endLeftovers(site: Site, target: Target, call: Call) {
-  return inside(site, target, call, (at) => endLingering(at, call))
+  return inside(site, target, call, async (at) => {
+    await endLingering(at, call)
+    await dropAsleep(site, target.ref, call)
+  })
 }
 
 export function startByKey(

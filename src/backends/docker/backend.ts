@@ -59,7 +59,11 @@ export async function openDockerBackend(options: DockerOptions): Promise<Backend
       }),
     adopt: (ref, _owner, call) => at('show a container', call, (site) => requireAdoptable(site, ref, call)),
     look: (ref, call) =>
-      at('show a sandbox', call, async (site) => lookAt(site, await findInstance(site, ref, call), call)),
+      at('show a sandbox', call, async (site) => {
+        const seen = await lookAt(site, await findInstance(site, ref, call), call)
+        if (seen.is === 'absent') await requireSame(site, ref, call)
+        return seen
+      }),
     end: (target, call) => at('end a sandbox', call, (site) => endInstance(site, target, call)),
 
     run: (target, command, call) => at('run a command', call, (site) => run(site, target, command, call)),
@@ -76,7 +80,10 @@ export async function openDockerBackend(options: DockerOptions): Promise<Backend
       }),
 
     lists: {
-      place: (call) => at('say which engine it is', call, async (site) => placeOf(site)),
+      place: (call) =>
+        at('say which engine it is', call, async ({ engine }) =>
+          placeOf({ engine, home: { fleet, engine: await engineName(engine, call) } }),
+        ),
       instances: (cursor, call) => at('list sandboxes', call, (site) => listInstances(site, cursor, call)),
       checkpoints: (cursor, call) => at('list checkpoints', call, (site) => listCheckpoints(site, cursor, call)),
     },
@@ -116,4 +123,14 @@ async function requireDumpable(site: Site, { spec }: Wanted, call: Call): Promis
       'spec_invalid',
       'A checkpoint of the engine does not hold a sidecar: pause by freezing, or do without.',
     )
+}
+
+/** At the same address another engine may answer since: a machine that was replaced, a disk that is not mounted. */
+async function requireSame({ engine, home }: Site, ref: string, call: Call): Promise<void> {
+  const now = await engineName(engine, call)
+  if (now === home.engine) return
+  throw new BackendError(
+    'sandbox_unreachable',
+    `Another Docker engine (${now}) answers than the one that this worker has begun with (${home.engine}), so nobody can say that there is no ${ref}: restart the worker if that is meant.`,
+  )
 }

@@ -139,6 +139,11 @@ export async function rename(site: Site, { fullName }: Pick<Container, 'fullName
   return name
 }
 
+/** Says in its name that it is not about to sleep any more. As well as it goes: whoever asks next does it again. */
+export async function takeBack(site: Site, agent: Container, call: Call): Promise<void> {
+  await rename(site, agent, { ...agent.name, sleep: undefined }, call).catch(() => {})
+}
+
 export function pause(site: Site, name: string, call: Call): Promise<void> {
   const isDone = (error: Refusal) => error.says([409, 500], /already paused/i)
   return change(site, name, { method: 'POST', what: 'pause', isDone }, call)

@@ -1,5 +1,16 @@
 import { BackendError, type Call } from '../backend.ts'
-import { type Container, type HostConfig, inspectContainer, remove, rename, startLetters, stop } from './containers.ts'
+import {
+  type Container,
+  type HostConfig,
+  inspectContainer,
+  remove,
+  rename,
+  sleepOf,
+  startLetters,
+  stop,
+  takeBack,
+} from './containers.ts'
+import { Refusal } from './errors.ts'
 import { commit, findImage, type Image, untag } from './images.ts'
 import { findInstance, type Instance, ownerOf } from './instance.ts'
 import { IMAGE_LABEL, LABEL, type Labels } from './labels.ts'
@@ -31,14 +42,28 @@ type Recipe = {
 export async function putAway(site: Site, instance: Instance & { agent: Container }, key: string, call: Call) {
   const { agent, sidecar, ref } = instance
   await requireWritable(site, instance, call)
-  // While it is copied the engine shows it as paused, and a name of a pause that came to nothing would say that it sleeps.
-  const fullName = await rename(site, agent, { ...agent.name, sleep: undefined }, call)
-  await commit(site, fullName, trialImage(site.home, ref), { [IMAGE_LABEL.fleet]: site.home.fleet }, call)
-  const sleep = { mode: 'disk', key: wordOf(key), startedAt: startLetters(agent) } as const
-  const name = await rename(site, { fullName }, { ...agent.name, sleep }, call)
-  await stop(site, name, GRACE_SECONDS, call)
+  const begun = sleepOf(agent)
+  // Somebody before may still be stopping it: without the name that says why, it would have ended, and been lost.
+  const { name, sleep } =
+    begun?.mode === 'disk' ? { name: agent.fullName, sleep: begun } : await announce(site, instance, key, call)
+  await stop(site, name, GRACE_SECONDS, call).catch(async (error: unknown) => {
+    // The engine has said no, so it runs on, and its own end would otherwise look like sleep. Whoever has not heard waits for the next.
+    if (error instanceof Refusal && error.isOwn) await takeBack(site, { ...agent, fullName: name }, call)
+    throw error
+  })
   if (sidecar?.State === 'running') await stop(site, sidecar.Id, GRACE_SECONDS, call)
   await finish(site, ref, call)
+  return sleep.key
+}
+
+/** Sees that there is room for an image, and then says in its name that it is about to sleep. */
+async function announce(site: Site, { agent, ref }: Instance & { agent: Container }, key: string, call: Call) {
+  // While it is copied the engine shows it as paused, and a name of a pause that came to nothing would say that it sleeps.
+  const fullName = await rename(site, agent, { ...agent.name, sleep: undefined }, call)
+  const labels = { [IMAGE_LABEL.fleet]: site.home.fleet, [IMAGE_LABEL.ref]: ref, [IMAGE_LABEL.kind]: 'trial' }
+  await commit(site, fullName, trialImage(site.home, ref), labels, call)
+  const sleep = { mode: 'disk', key: wordOf(key), startedAt: startLetters(agent) } as const
+  return { name: await rename(site, { fullName }, { ...agent.name, sleep }, call), sleep }
 }
 
 /** From a container that was stopped to sleep, to an image. */
@@ -88,6 +113,8 @@ export async function takeOut(site: Site, { ref, agent }: Instance, call: Call):
   if (agent?.state === 'exited') await finish(site, ref, call)
   const sleeping = await findInstance(site, ref, call)
   const { asleep } = sleeping
+  // What a pause that was cut off has left: it shared the network of a container that is gone.
+  if (asleep && !sleeping.agent && sleeping.sidecar) await remove(site, sleeping.sidecar.Id, call)
   if (!asleep) throw new Unsettled(ref, 'it is being put away, or somebody else has woken it')
   const recipe = recipeOf(asleep, ref)
   const beside = recipe.sidecar

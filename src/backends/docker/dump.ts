@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { BackendError, type Call } from '../backend.ts'
-import { type Container, inspectContainer, rename, start, startLetters } from './containers.ts'
-import { says, Unreadable } from './errors.ts'
+import { type Container, inspectContainer, rename, start, startLetters, takeBack } from './containers.ts'
+import { Refusal, says } from './errors.ts'
 import type { Instance } from './instance.ts'
 import { wordOf } from './names.ts'
 import { readInfo, type Site } from './site.ts'
@@ -22,7 +22,7 @@ export async function dump(
   instance: Instance & { agent: Container },
   key: string,
   call: Call,
-): Promise<void> {
+): Promise<string> {
   const { agent, ref } = instance
   requireDumpable(instance)
   await requireCheckpoints(site, call)
@@ -30,12 +30,15 @@ export async function dump(
   const name = await rename(site, agent, { ...agent.name, sleep }, call)
   const path = `/containers/${name}/checkpoints`
   const body = { CheckpointID: sleep.key, Exit: true }
-  await site.engine.done({ method: 'POST', path, body }, call).catch((error: unknown) => {
-    throw says(error, [409, 500], /already exists/i) ? new Unsettled(ref, 'somebody else puts it to sleep') : error
+  await site.engine.done({ method: 'POST', path, body }, call).catch(async (error: unknown) => {
+    if (says(error, [409, 500], /already exists/i)) throw new Unsettled(ref, 'somebody else puts it to sleep')
+    // The engine has said no, so it runs on, and its own end would otherwise look like sleep.
+    if (error instanceof Refusal && error.isOwn) await takeBack(site, { ...agent, fullName: name }, call)
+    throw error
   })
   for (const until = Date.now() + EXIT_MS_MAX; ; await delay(POLL_MS, undefined, call)) {
     const now = await inspectContainer(site, agent.id, call)
-    if (now?.state !== 'running') return
+    if (now?.state !== 'running') return sleep.key
     if (Date.now() > until) throw new BackendError('sandbox_unreachable', `${ref} runs on after its checkpoint`)
   }
 }
@@ -72,8 +75,7 @@ export async function restore(site: Site, { agent, ref }: Instance & { agent: Co
 
 export async function hasDump({ engine }: Site, id: string, checkpoint: string, call: Call): Promise<boolean> {
   const path = `/containers/${id}/checkpoints`
-  const listed = await engine.json<{ Name: string }[]>({ method: 'GET', path }, call)
-  if (!Array.isArray(listed)) throw new Unreadable(path, JSON.stringify(listed))
+  const listed = await engine.list<{ Name: string }>({ method: 'GET', path }, call)
   return listed.some(({ Name }) => Name === checkpoint)
 }
 

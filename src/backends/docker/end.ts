@@ -1,8 +1,7 @@
 import type { Call, Target } from '../backend.ts'
 import { Moved, remove } from './containers.ts'
-import { forget, untag } from './images.ts'
+import { forget, forgetAll } from './images.ts'
 import { type Instance, isThere } from './instance.ts'
-import { asleepImage, trialImage } from './names.ts'
 import type { Site } from './site.ts'
 import { changing, requireEndable } from './targets.ts'
 
@@ -13,7 +12,7 @@ import { changing, requireEndable } from './targets.ts'
  */
 export async function endInstance(site: Site, target: Target, call: Call): Promise<void> {
   await changing(site, target.ref, call, async (instance) => {
-    if (!isThere(instance)) return
+    if (!isThere(instance)) return removeRest(site, instance, call) // somebody may have died before that
     await requireEndable(site, instance, target, call)
     // By its name: one that was woken meanwhile is called otherwise.
     if (instance.agent) await remove(site, instance.agent.fullName, call)
@@ -28,7 +27,7 @@ export async function removeRest(site: Site, { ref, isAdopted, agent, sidecar }:
       if (!(error instanceof Moved)) throw error // it is gone
     })
   if (isAdopted) return
-  for (const image of [asleepImage(site.home, ref), trialImage(site.home, ref)]) await untag(site, image, call)
+  await forgetAll(site, ref, call)
   // What it was made from may have lost its name since, and was kept only for this container.
   if (agent) await forget(site, agent.inspected.Image, call)
 }

@@ -64,6 +64,16 @@ export class Engine {
     throw refusal(asked, response, text)
   }
 
+  /** A list, for which the engine says `null` where there is nothing. */
+  async list<T>(asked: Asked, call: Call): Promise<T[]> {
+    const response = await this.#ask(asked, call)
+    const text = await textOf(response, asked)
+    if (!isWell(response)) throw refusal(asked, response, text)
+    const listed = text.trim() === 'null' ? [] : parse<T[]>(text, asked)
+    if (!Array.isArray(listed)) throw new Unreadable(asked.path, text)
+    return listed
+  }
+
   /** Something that is done, and whose answer says no more. */
   async done(asked: Asked, call: Call): Promise<void> {
     const response = await this.#ask(asked, call)

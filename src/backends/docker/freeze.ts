@@ -23,6 +23,7 @@ export async function freeze(site: Site, { agent, sidecar }: Instance & { agent:
     if (sidecar) await unpause(site, sidecar.Id, { signal: AbortSignal.timeout(UNDO_MS_MAX) }).catch(() => {})
     throw error
   }
+  return sleep.key
 }
 
 /** The new incarnation is in its name before anything of it runs. */

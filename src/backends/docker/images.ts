@@ -2,6 +2,7 @@ import type { Call } from '../backend.ts'
 import { Moved } from './containers.ts'
 import { isAbsent, says, Unreadable } from './errors.ts'
 import { IMAGE_LABEL, type Labels, WITHOUT_CONTAINER_LABELS } from './labels.ts'
+import { asleepImage, isContainerId } from './names.ts'
 import type { Site } from './site.ts'
 
 export type Image = { id: string; tags: string[]; labels: Labels; sizeBytes: number; layers: number }
@@ -33,17 +34,17 @@ export async function findImage({ engine }: Site, name: string, call: Call): Pro
   }
 }
 
-export type ListedImage = { tags: string[]; labels: Labels }
+export type ListedImage = { id: string; tags: string[]; labels: Labels }
 
 /** Those of this fleet that have these labels. */
 export async function listImages({ engine, home }: Site, labels: Labels, call: Call): Promise<ListedImage[]> {
   const label = Object.entries({ [IMAGE_LABEL.fleet]: home.fleet, ...labels }).map(([name, of]) => `${name}=${of}`)
   const path = '/images/json'
-  type Listed = { RepoTags: string[] | null; Labels: Labels | null }
+  type Listed = { Id: string; RepoTags: string[] | null; Labels: Labels | null }
   const listed = await engine.json<Listed[]>({ method: 'GET', path, query: { filters: { label } } }, call)
   if (!Array.isArray(listed)) throw new Unreadable(path, JSON.stringify(listed))
   return listed
-    .map(({ RepoTags, Labels }) => ({ tags: RepoTags ?? [], labels: Labels ?? {} }))
+    .map(({ Id, RepoTags, Labels }) => ({ id: Id, tags: RepoTags ?? [], labels: Labels ?? {} }))
     .filter((image) => image.labels[IMAGE_LABEL.fleet] === home.fleet)
 }
 
@@ -73,6 +74,24 @@ export async function untag({ engine }: Site, name: string, call: Call): Promise
     await engine.json<object[]>({ method: 'DELETE', path: `/images/${name}`, query: { force: true } }, call)
   } catch (error) {
     if (!isAbsent(error, 'image', name)) throw error
+  }
+}
+
+/**
+ * Of one that runs: whoever woke it may have died before the image that it slept as lost its name, and should its container vanish
+ * later, that would be taken for what it was.
+ */
+export async function dropAsleep(site: Site, ref: string, call: Call): Promise<void> {
+  const name = asleepImage(site.home, ref)
+  if (!isContainerId(ref) && (await findImage(site, name, call))) await untag(site, name, call)
+}
+
+/** All images of a sandbox that are not snapshots: also those that two who wrote one at once have left without a name. */
+export async function forgetAll(site: Site, ref: string, call: Call): Promise<void> {
+  for (const { id, tags, labels } of await listImages(site, { [IMAGE_LABEL.ref]: ref }, call)) {
+    if (labels[IMAGE_LABEL.kind] === 'snapshot') continue
+    for (const tag of tags.filter((each) => !each.includes('<none>'))) await untag(site, tag, call)
+    await forget(site, id, call)
   }
 }
 

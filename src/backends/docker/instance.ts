@@ -28,6 +28,10 @@ export async function findInstance(site: Site, ref: string, call: Call): Promise
   const sidecar = parts.find((part) => part.Labels[LABEL.part] === 'sidecar')
   const agent = await inspectContainer(site, mine?.Id ?? ref, call)
   // A list alone proves nothing: of one that it lacks, the engine has to say by its name that there is none.
+  const fleet = agent?.labels[LABEL.fleet]
+  // A fleet's name may be the beginning of another's, and so may a ref be of its refs.
+  if (fleet && fleet !== site.home.fleet)
+    throw new BackendError('spec_invalid', `${ref} belongs to fleet ${fleet}, and not to ${site.home.fleet}`)
   if (agent && agent.labels[LABEL.ref] !== ref) return { ...nothing, sidecar }
   const isStarted = agent && agent.state !== 'created' && sidecar?.State !== 'created'
   const asleep = isStarted ? undefined : await findAsleep(site, ref, call)

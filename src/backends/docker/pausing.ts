@@ -3,6 +3,7 @@ import { type Container, rename, unpause } from './containers.ts'
 import { putAway, takeOut } from './disk.ts'
 import { dump, restore } from './dump.ts'
 import { freeze, thaw } from './freeze.ts'
+import { dropAsleep } from './images.ts'
 import { expired, type Instance } from './instance.ts'
 import { lookAt, sleepingOf } from './look.ts'
 import { checkpointRefOf, type SleepMode } from './names.ts'
@@ -14,7 +15,8 @@ type Awake = Instance & { agent: Container }
 const WAYS: Record<
   SleepMode,
   {
-    suspend(site: Site, instance: Awake, key: string, call: Call): Promise<void>
+    /** Returns the key of the pause that it sleeps by: another one may have been begun before. */
+    suspend(site: Site, instance: Awake, key: string, call: Call): Promise<string>
     resume(site: Site, instance: Instance, key: string, call: Call): Promise<void>
   }
 > = {
@@ -29,8 +31,8 @@ export async function suspend(site: Site, mode: SleepMode, target: Target, { key
     const asleep = sleepingOf(instance)
     if (asleep) return { checkpointRef: checkpointRefOf({ ref, kind: asleep.mode, key: asleep.key }) }
     const agent = await requireRunning(site, instance, target, call)
-    await WAYS[mode].suspend(site, { ...instance, agent }, key, call)
-    return { checkpointRef: checkpointRefOf({ ref, kind: mode, key }) }
+    const slept = await WAYS[mode].suspend(site, { ...instance, agent }, key, call)
+    return { checkpointRef: checkpointRefOf({ ref, kind: mode, key: slept }) }
   })
 }
 
@@ -51,7 +53,8 @@ export async function resume(site: Site, ref: string, { key }: Waking, call: Cal
 }
 
 /** What a pause has left behind that was begun and not finished, or a waking. */
-async function settle(site: Site, { agent, sidecar }: Instance, call: Call): Promise<void> {
+async function settle(site: Site, { ref, agent, sidecar }: Instance, call: Call): Promise<void> {
   if (sidecar?.State === 'paused') await unpause(site, sidecar.Id, call)
   if (agent?.name.sleep) await rename(site, agent, { ...agent.name, sleep: undefined }, call)
+  await dropAsleep(site, ref, call)
 }

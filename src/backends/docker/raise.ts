@@ -92,9 +92,12 @@ async function isStartedByAnother(site: Site, { id }: Container, call: Call): Pr
 const CANNOT_RUN =
   /OCI runtime|executable file not found|exec format error|no such file or directory|permission denied/i
 
+/** And what it says, with the same words around it, when it cannot do it just now. */
+const TROUBLE = /no space left|cannot allocate memory|resource temporarily unavailable|\.sock|too many open files/i
+
 async function startAgent(site: Site, { fullName }: Container, call: Call): Promise<void> {
   await start(site, fullName, call).catch((error: unknown) => {
-    if (!says(error, [400, 404, 500], CANNOT_RUN)) throw error
+    if (!says(error, [400, 404, 500], CANNOT_RUN) || says(error, 500, TROUBLE)) throw error
     throw new BackendError('spec_invalid', `${fullName} cannot be started: ${(error as Refusal).text}`, {
       cause: error,
     })

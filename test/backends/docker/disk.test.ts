@@ -63,8 +63,8 @@ onEngine(() => {
     timeout: 180_000,
   }, async () => {
     const bench = await setup({ pause: 'disk' })
-    const steps = await atEveryStep(bench, 7, async (step, { backend, wire }) => {
-      const target = await bench.create({ agent: { command: AGENT } })
+    const steps = await atEveryStep(bench, 9, async (step, { backend, wire }) => {
+      const target = await bench.create({ agent: { command: AGENT, sidecar: { command: IDLING } } })
       const { ref } = target
       const suspending = backend.pausing.suspend(target, { key: newId('op') }, CALL)
       await suspending.catch((error) => expect(error).toMatchObject({ type: 'sandbox_unreachable' }))
@@ -76,9 +76,11 @@ onEngine(() => {
         expect(await bench.pausing.verify(seen.checkpointRef ?? '', CALL)).toMatchObject({ is: 'ready' })
       const awake = await bench.resume(ref)
       await expect.poll(() => bench.run(awake, 'cat /log')).toMatch(/^begun\nasked\nbegun\n/)
+      const parts = (await bench.containers()).filter(({ Labels }) => Labels['sandman.ref'] === ref)
+      expect(parts.map(({ State }) => State)).toEqual(['running', 'running'])
       await bench.backend.end(awake, CALL)
     })
-    expect(steps).toBe(6)
+    expect(steps).toBe(8)
     expect(await bench.containers()).toEqual([])
     expect(await imagesOf(bench)).toEqual([])
   })
@@ -102,6 +104,45 @@ onEngine(() => {
       expect(parts.map(({ State }) => State)).toEqual(['running', 'running'])
     })
     expect(steps).toBe(5)
+  })
+
+  test('a second attempt goes on with what the first is still stopping, and dying does not lose it', async () => {
+    const bench = await setup({ pause: 'disk' })
+    const slow = sh('trap "sleep 1; exit 0" TERM; while :; do sleep 0.05; done')
+    const target = await bench.create({ agent: { command: slow } })
+    const { wire, backend } = await wired(bench)
+    const abort = new AbortController()
+    wire.fail({ kind: 'hang' }, ({ path }) => {
+      if (path.includes('/stop')) setImmediate(() => abort.abort(new Error('the worker has died')))
+      return false
+    })
+    await expect(backend.pausing.suspend(target, { key: newId('op') }, abort)).rejects.toThrow('the worker has died')
+    wire.fail({ kind: 'cut' }, ({ path }) => path.includes('/commit'))
+    await backend.pausing.suspend(target, { key: newId('op') }, CALL).catch(() => {})
+    wire.heal()
+    await expect.poll(async () => (await bench.backend.look(target.ref, CALL)).is).toBe('suspended')
+    await bench.run(await bench.resume(target.ref), 'true')
+  })
+
+  test('what it slept as is not taken for it later, although whoever woke it died before that lost its name', async () => {
+    const bench = await setup({ pause: 'disk' })
+    const target = await bench.create()
+    await bench.suspend(target)
+    const { wire, backend } = await wired(bench)
+    wire.fail({ kind: 'cut' }, ({ method, path }) => method === 'DELETE' && path.includes('/images/'))
+    const waking = backend.pausing.resume(
+      { ref: target.ref, checkpointRef: undefined },
+      { key: 'op_x', ttlMs: 1_000 },
+      CALL,
+    )
+    await expect(waking).rejects.toMatchObject({ type: 'sandbox_unreachable' })
+    wire.heal()
+    expect(await tagsOf(bench)).toHaveLength(1)
+    // As every waking does that finds it running.
+    await bench.backend.endLingering(await bench.awake(target.ref), CALL)
+    expect(await tagsOf(bench)).toEqual([])
+    await engine('DELETE', `/containers/${target.ref}?force=1`)
+    expect(await bench.backend.look(target.ref, CALL)).toEqual({ is: 'absent' })
   })
 
   test('what an image would not hold is refused while it still runs', async () => {

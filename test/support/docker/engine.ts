@@ -18,8 +18,9 @@ export type TestEngine = { socketPath: string; stop(): Promise<void> }
  * tests that need one did not run.
  */
 export async function findEngine(): Promise<TestEngine | { missing: string }> {
-  const refused = whyNotPrivate()
-  if (refused === undefined) return startEngine()
+  const started = whyNotPrivate() ?? (await startEngine().catch((error: unknown) => whyNotStarted(error)))
+  if (typeof started !== 'string') return started
+  const refused = started
   const { DOCKER_HOST = '' } = process.env
   const socketPath = /^unix:\/\/(.+)$/.exec(DOCKER_HOST)?.[1]
   const busybox = socketPath && (await onPath('busybox'))
@@ -29,6 +30,12 @@ export async function findEngine(): Promise<TestEngine | { missing: string }> {
     }
   await importImage(socketPath, busybox)
   return { socketPath, stop: async () => {} }
+}
+
+/** As in a container that may not mount anything, or on a system without Debian's packages. */
+function whyNotStarted(error: unknown): string {
+  const [first] = (error instanceof Error ? error.message : String(error)).split('\n')
+  return `a Docker engine of the tests' own could not be started (${first})`
 }
 
 function whyNotPrivate(): string | undefined {
