@@ -216,7 +216,7 @@ export function wireCases(suite: Suite): Case[] {
 }
 
 /** Most calls look before they act, so a fault may meet the look, or what comes after it. */
-const REQUESTS_TRIED = 5
+const REQUESTS_TRIED = 4
 const LATER = ANSWERS.filter(([name]) => /knows no such page|reset/.test(name)).concat([
   ['nobody who answers', { kind: 'hang' }, []],
 ])

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chmod, cp, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import os from 'node:os'
 import path from 'node:path'
@@ -40,9 +40,10 @@ export async function findBinaries(folder: string, runner: Runner): Promise<Bina
   if (isReachable) return { ...packaged, temporary: [] }
   const copy = await mkdtemp(path.join(os.tmpdir(), COPY_PREFIX))
   await rememberCopies(folder, [...(await rememberedCopies(folder)), copy])
-  await chmod(copy, 0o755)
   const root = path.dirname(path.dirname(packaged.postgres))
   await cp(root, copy, { recursive: true, verbatimSymlinks: true })
+  // Whoever installs with a umask of 077 has what nobody else may even read.
+  await run('chmod', ['-R', 'u+w,a+rX', copy])
   return {
     initdb: path.join(copy, path.relative(root, packaged.initdb)),
     postgres: path.join(copy, path.relative(root, packaged.postgres)),

@@ -6,6 +6,7 @@ import { openLocalBackend } from '../../src/backends/local/backend.ts'
 import { canLimitMemory } from '../../src/backends/local/cgroups.ts'
 import { readInstance, readStarted } from '../../src/backends/local/instance.ts'
 import { isGone } from '../backends/local/setup.ts'
+import { shareCompiled } from '../support/compiled.ts'
 import { proveBackend } from './setup.ts'
 
 const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-conformance-'))
@@ -28,6 +29,7 @@ async function isSidecarAlive(ref: string): Promise<boolean> {
 // Those that differ without cgroups are in test/backends/local.
 proveBackend('local', {
   open: async (fleet) => {
+    if (!fleets.has(fleet)) await shareCompiled(folder, fleet)
     fleets.add(fleet)
     return openLocalBackend({ folder, fleet })
   },

@@ -165,7 +165,7 @@ describe('a request that makes no sense', () => {
     for (const make of [() => fleet.spawn({ backend: 'tset' }), () => fleet.adopt({ backend: 'tset', ref: 'vm' })]) {
       await expect(make()).rejects.toMatchObject({
         code: 'backend_unknown',
-        message: 'There is no backend tset; there are: local, test, plain.',
+        message: 'There is no backend tset; there are: local, docker, e2b, test, plain.',
       })
     }
     expect(await rows()).toBe(before)

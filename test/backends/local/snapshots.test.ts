@@ -101,7 +101,8 @@ test('a name from elsewhere is no checkpoint', async () => {
     expect(await snapshotsOf(bench).verify(ref, CALL)).toMatchObject({ is: 'missing' })
     await snapshotsOf(bench).discard(ref, CALL)
   }
-  expect((await readdir(path.join(bench.folder, 'test'))).sort()).toEqual(['checkpoints', 'home', 'instances', 'locks'])
+  const kept = ['cache', 'checkpoints', 'home', 'instances', 'locks']
+  expect((await readdir(path.join(bench.folder, 'test'))).sort()).toEqual(kept)
 })
 
 async function changeManifest(at: string): Promise<void> {
