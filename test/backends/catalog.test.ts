@@ -5,7 +5,11 @@ import { BACKENDS, listedAbilities } from '../../src/backends/catalog.ts'
 import { BACKEND_NAMES } from '../../src/backends/names.ts'
 
 test.each(BACKEND_NAMES)('what the catalog says of %s is what it can do', async (name) => {
-  const backend = await BACKENDS[name].open({ fleet: 'test', dataFolder: os.tmpdir(), e2b: { apiKey: 'no key is needed to open it' } })
+  const backend = await BACKENDS[name].open({
+    fleet: 'test',
+    dataFolder: os.tmpdir(),
+    e2b: { apiKey: 'no key is needed to open it' },
+  })
   expect(listedAbilities()).toContainEqual(abilitiesOf(backend))
   await backend.close()
 })
