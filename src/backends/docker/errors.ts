@@ -1,5 +1,6 @@
 import { describeError } from '../../errors.ts'
-import { BackendError, type BackendErrorType, type Call } from '../backend.ts'
+import { answering } from '../answer.ts'
+import { BackendError, type BackendErrorType } from '../backend.ts'
 
 const SHOWN_CHARS = 400
 
@@ -55,30 +56,7 @@ function typeOf(error: unknown): BackendErrorType | undefined {
   return FULL.test(error.text) ? 'quota_exceeded' : 'sandbox_unreachable'
 }
 
-function asPromised(what: string, signal: AbortSignal, error: unknown): unknown {
-  if (signal.aborted) return signal.reason
-  if (error instanceof BackendError) return error
+export const { answer, answerInPieces } = answering((what, error) => {
   const type = typeOf(error)
-  if (type === undefined) return error // a bug
-  return new BackendError(type, `The Docker engine did not ${what}: ${describeError(error)}`, { cause: error })
-}
-
-/** What every method of this backend does around its work: it can be given up, and fails as the contract says. */
-export async function answer<T>(what: string, { signal }: Call, work: () => Promise<T>): Promise<T> {
-  signal.throwIfAborted()
-  try {
-    return await work()
-  } catch (error) {
-    throw asPromised(what, signal, error)
-  }
-}
-
-/** The same for an answer that comes in pieces. */
-export async function* answerInPieces<T>(what: string, { signal }: Call, work: () => AsyncIterable<T>) {
-  signal.throwIfAborted()
-  try {
-    yield* work()
-  } catch (error) {
-    throw asPromised(what, signal, error)
-  }
-}
+  return type && new BackendError(type, `The Docker engine did not ${what}: ${describeError(error)}`, { cause: error })
+})

@@ -1,5 +1,6 @@
 import { describeError } from '../../errors.ts'
-import { BackendError, type BackendErrorType, type Call } from '../backend.ts'
+import { answering } from '../answer.ts'
+import { BackendError, type BackendErrorType } from '../backend.ts'
 
 /** E2B, or somebody on the way to it, has answered, and has not done what was asked. */
 export class Refusal extends Error {
@@ -56,40 +57,7 @@ function typeOf(error: unknown): BackendErrorType | undefined {
   return TYPES_BY_NAME[(error.cause as Error | undefined)?.name ?? ''] ?? 'sandbox_unreachable'
 }
 
-function asPromised(what: string, signal: AbortSignal, error: unknown): unknown {
-  if (signal.aborted) return signal.reason
-  if (error instanceof BackendError) return error
+export const { answer, answerInPieces } = answering((what, error) => {
   const type = typeOf(error)
-  if (type === undefined) return error // a bug
-  return new BackendError(type, `E2B did not ${what}: ${describeError(error)}`, { cause: error })
-}
-
-/** What every method of this backend does around its work: it can be given up, and fails as the contract says. */
-export async function answer<T>(what: string, { signal }: Call, work: () => Promise<T>): Promise<T> {
-  signal.throwIfAborted()
-  try {
-    return await work()
-  } catch (error) {
-    throw asPromised(what, signal, error)
-  }
-}
-
-/** The same for an answer that comes in pieces. */
-export async function* answerInPieces<T>(what: string, { signal }: Call, work: () => AsyncIterable<T>) {
-  signal.throwIfAborted()
-  try {
-    yield* work()
-  } catch (error) {
-    throw asPromised(what, signal, error)
-  }
-}
-
-/** Waits for something, or fails with the reason for which the call was given up: not everything ends by its signal. */
-export async function unlessGivenUp<T>(something: Promise<T>, { signal }: Call): Promise<T> {
-  const { promise: isGivenUp, reject } = Promise.withResolvers<never>()
-  const giveUp = () => reject(signal.reason)
-  signal.addEventListener('abort', giveUp)
-  if (signal.aborted) giveUp()
-  something.catch(() => {}) // nobody may be waiting any more
-  return Promise.race([something, isGivenUp]).finally(() => signal.removeEventListener('abort', giveUp))
-}
+  return type && new BackendError(type, `E2B did not ${what}: ${describeError(error)}`, { cause: error })
+})

@@ -1,10 +1,11 @@
 import { PassThrough } from 'node:stream'
 import type { CommandExitError, Sandbox } from 'e2b'
+import { unlessGivenUp } from '../answer.ts'
 import { BackendError, type Call } from '../backend.ts'
 import { quote } from '../shell/quote.ts'
 import type { Inside, Shell } from '../shell/shell.ts'
 import type { Account } from './account.ts'
-import { Unanswered, unlessGivenUp } from './errors.ts'
+import { Unanswered } from './errors.ts'
 import { expired, findInstance, type Instance, requireRunning } from './instance.ts'
 
 /** Longer than any command may take. E2B ends a script by itself then, when nobody else does. */

@@ -1,8 +1,9 @@
 import type { ApiClient } from 'e2b'
 import type { z } from 'zod'
+import { unlessGivenUp } from '../answer.ts'
 import type { Call } from '../backend.ts'
 import type { Account } from './account.ts'
-import { Refusal, Unanswered, unlessGivenUp } from './errors.ts'
+import { Refusal, Unanswered } from './errors.ts'
 
 type Api = ApiClient['api']
 type Answer = { data?: unknown; error?: unknown; response: Response }

@@ -1,5 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
-import { type Agent, BackendError, type Call, type Piece } from '../backend.ts'
+import type { Agent, Call, Piece } from '../backend.ts'
+import { badCursor, positionOf } from '../byte-cursor.ts'
 import { agentFolder, outputFile } from './agent-files.ts'
 import { lookAtAgent } from './agent-status.ts'
 import { type Change, FolderWatch } from './folder-watch.ts'
@@ -9,7 +10,6 @@ import { type Instance, requireInstance } from './instance.ts'
 const PIECE_BYTES_MAX = 64 * 1024
 /** Nobody tells that a supervisor has died, or that the sandbox sleeps. A thousand that look this often cost next to nothing. */
 const LOOK_MS = 10_000
-const CURSOR = /^\d{1,15}$/
 
 /**
  * The output from a byte of its file on, which the cursor names. It is read when somebody asks for the next piece, and no
@@ -67,14 +67,4 @@ async function readPiece(output: FileHandle, at: number): Promise<Uint8Array | u
   const piece = Buffer.allocUnsafeSlow(Math.min(size - at, PIECE_BYTES_MAX))
   const { bytesRead } = await output.read(piece, 0, piece.length, at)
   return bytesRead === 0 ? undefined : piece.subarray(0, bytesRead)
-}
-
-function positionOf(cursor: string | undefined): number {
-  if (cursor === undefined) return 0
-  if (CURSOR.test(cursor)) return Number(cursor)
-  throw badCursor(JSON.stringify(cursor))
-}
-
-function badCursor(what: string): BackendError {
-  return new BackendError('spec_invalid', `No output was ever read up to ${what}`)
 }

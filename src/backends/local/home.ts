@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createWhole, lockFile } from '../../file-lock.ts'
+import { unlessGivenUp } from '../answer.ts'
 import { BackendError, type Call, type Owner } from '../backend.ts'
-import { unlessGivenUp, wait } from './calls.ts'
+import { wait } from './calls.ts'
 import { exists } from './files.ts'
 
 /** Where everything of one fleet is. What is not below it cannot be reached, so no other fleet's can. */

@@ -1,9 +1,9 @@
 import { BackendError, type Call, type Piece } from '../backend.ts'
+import { badCursor, positionOf } from '../byte-cursor.ts'
 import { Letters } from './letters.ts'
 import { compose, type Inside, newMark } from './shell.ts'
 
 const PIECE_BYTES_MAX = 64 * 1024
-const CURSOR = /^\d{1,15}$/
 /** Whatever a login profile may say before the script begins is not more than this. */
 const NOISE_BYTES_MAX = 256 * 1024
 
@@ -119,14 +119,4 @@ async function readAnswer(reading: AsyncGenerator<Uint8Array, { exitCode: number
     'sandbox_unreachable',
     `The output of an agent could not be opened${said && `, and what was said is: ${said}`}`,
   )
-}
-
-function positionOf(cursor: string | undefined): number {
-  if (cursor === undefined) return 0
-  if (CURSOR.test(cursor)) return Number(cursor)
-  throw badCursor(JSON.stringify(cursor))
-}
-
-function badCursor(what: string): BackendError {
-  return new BackendError('spec_invalid', `No output was ever read up to ${what}`)
 }
