@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Agent, BackendError, type Call, type Piece } from '../backend.ts'
+import { LogReader, positionOf } from '../log-position.ts'
 import { type Container, shortId } from './containers.ts'
 import { LineReader } from './log-lines.ts'
-import { LogReader, positionOf } from './log-position.ts'
 import type { Site } from './site.ts'
 import { findMeant, ownStatus } from './status.ts'
 

@@ -1,19 +1,11 @@
 import { BackendError } from '../backend.ts'
+import { type LogLine, nanosecondsOf } from '../log-position.ts'
 
 /** The engine splits what it logs at so many bytes without the end of a line. */
 const PART_BYTES = 16 * 1024
 const HEADER_BYTES = 8
 /** Of a part, with the moment before it. What claims to be longer is not a log. */
 const FRAME_BYTES_MAX = 1024 * 1024
-const MOMENT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/
-
-/** A line of the log, or a part of a long one. */
-export type LogLine = {
-  atNs: bigint
-  bytes: Buffer
-  /** A long line, of this output or the other, has not come to its end. */
-  isOpen: boolean
-}
 
 /** What containers print, as it comes from the engine: in frames, each from one of two outputs, cut anywhere. */
 export class FrameReader {
@@ -62,11 +54,10 @@ export class LineReader {
       const at = bytes.indexOf(' ')
       const text = bytes.subarray(at + 1)
       const line = this.#mend(output, text)
-      yield {
-        atNs: nanosecondsOf(bytes.toString('latin1', 0, Math.max(at, 0))),
-        bytes: line,
-        isOpen: this.#open.size > 0,
-      }
+      const atNs = nanosecondsOf(bytes.toString('latin1', 0, Math.max(at, 0)))
+      if (atNs === undefined)
+        throw new BackendError('sandbox_unreachable', 'The Docker engine has sent a line without its moment')
+      yield { atNs, bytes: line, isOpen: this.#open.size > 0 }
     }
   }
 
@@ -78,11 +69,4 @@ export class LineReader {
     else if (wasOpen && !hasEnd && this.#losesLineEnds) return Buffer.concat([text, Buffer.from('\n')])
     return text
   }
-}
-
-function nanosecondsOf(moment: string): bigint {
-  const [, seconds, fraction = '', zone] = MOMENT.exec(moment) ?? []
-  if (seconds === undefined)
-    throw new BackendError('sandbox_unreachable', 'The Docker engine has sent a line without its moment')
-  return BigInt(Date.parse(`${seconds}${zone}`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'))
 }

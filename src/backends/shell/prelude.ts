@@ -19,6 +19,24 @@ export const IDENTIFY = `identify() {
   is=$1.$boot
 }`
 
+/** The folder of this life, which `$root` names: at home, or where that cannot be written, among the temporary files. */
+export const FIND_BASE = `find_base() {
+  for folder in "\${HOME:-}" /tmp; do
+    base=$folder/.sandman/$root
+    if [ -n "$folder" ] && [ -d "$base" ]; then return; fi
+  done
+  base=
+  return 1
+}
+make_base() {
+  find_base && return
+  for folder in "\${HOME:-}" /tmp; do
+    base=$folder/.sandman/$root
+    if [ -n "$folder" ] && mkdir -p "$base" && [ -w "$base" ]; then return; fi
+  done
+  fail "there is no folder to keep agents in"
+}`
+
 /**
  * Prints the processes of parts: those that carry the mark in their environment, those in the session of an agent, and what
  * descends from any of these. Input: lines with a part and the leader of its session, then what the system says of all
@@ -74,22 +92,7 @@ root=${quote(root)}
 say() { printf '%s %s\\n' ${quote(mark)} "$*"; }
 fail() { say failed "$*"; exit 1; }
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
-find_base() {
-  for folder in "\${HOME:-}" /tmp; do
-    base=$folder/.sandman/$root
-    if [ -n "$folder" ] && [ -d "$base" ]; then return; fi
-  done
-  base=
-  return 1
-}
-make_base() {
-  find_base && return
-  for folder in "\${HOME:-}" /tmp; do
-    base=$folder/.sandman/$root
-    if [ -n "$folder" ] && mkdir -p "$base" && [ -w "$base" ]; then return; fi
-  done
-  fail "there is no folder to keep agents in"
-}
+${FIND_BASE}
 ${IDENTIFY}
 is_there() {
   pid= known=

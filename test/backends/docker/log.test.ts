@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { LineReader, type LogLine } from '../../../src/backends/docker/log-lines.ts'
-import { LogReader, positionOf } from '../../../src/backends/docker/log-position.ts'
+import { LineReader } from '../../../src/backends/docker/log-lines.ts'
+import { type LogLine, LogReader, positionOf } from '../../../src/backends/log-position.ts'
 
 const ID = '0123456789ab'
 const PART = 'x'.repeat(16 * 1024)

@@ -1,0 +1,94 @@
+import type { KubeConfig } from '@kubernetes/client-node'
+import { BackendError, type Call } from '../backend.ts'
+import { Api } from './api.ts'
+import { Unreadable } from './errors.ts'
+import { type KubernetesBackendName, selectorOf } from './labels.ts'
+import { type Home, hash } from './names.ts'
+import { PodWatch } from './pod-watch.ts'
+
+export type KubernetesOptions = {
+  fleet: string
+  /** Where the cluster is. Defaults to the kubeconfig (`KUBECONFIG`, `~/.kube/config`), or the cluster that this process runs in. */
+  connection?: { server: string; token: string } | undefined
+  /** Where the sandboxes are. Defaults to the namespace of the kubeconfig's context. */
+  namespace?: string | undefined
+  /** What every pod has besides, in Kubernetes' own words: `nodeSelector`, `tolerations`, `imagePullSecrets`, `runtimeClassName`. */
+  podSpec?: Record<string, unknown> | undefined
+  /** Where a port of a sandbox is reached, with `{name}`, `{address}` and `{port}`. Defaults to the pod's own address, within the cluster. */
+  previewUrl?: string | undefined
+}
+
+type Sdk = typeof import('@kubernetes/client-node')
+export type Sockets = InstanceType<Sdk['Exec']>['handler']
+
+/** A namespace of a cluster, as one fleet uses it. */
+export type Cluster = {
+  api: Api
+  home: Home
+  /** How scripts get into a container: the SDK's WebSockets, without the SDK's streams, which take whatever comes. */
+  sockets: Sockets
+  watch: PodWatch
+  /** Agents whose output is being read in this process, and how often. */
+  followed: Map<string, number>
+  options: KubernetesOptions
+}
+
+export async function openCluster(backend: KubernetesBackendName, options: KubernetesOptions) {
+  const { fleet } = options
+  const sdk = await import('@kubernetes/client-node').catch((cause: unknown) => {
+    throw new Error('Kubernetes needs the package `@kubernetes/client-node`: install it beside sandman.', { cause })
+  })
+  const config = readConfig(sdk, options)
+  const namespace = options.namespace ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default'
+  const api = new Api(config)
+  const watch = new PodWatch(api, namespace, selectorOf({ fleet }, backend))
+  const sockets = new sdk.Exec(config).handler
+  let known: Cluster | undefined
+  return {
+    async find(call: Call): Promise<Cluster> {
+      known ??= { api, home: await findHome(api, fleet, namespace, call), sockets, watch, followed: new Map(), options }
+      return known
+    },
+    async close(): Promise<void> {
+      await watch.close()
+      api.close()
+    },
+  }
+}
+
+function readConfig({ KubeConfig }: Sdk, { connection }: KubernetesOptions): KubeConfig {
+  const config = new KubeConfig()
+  if (connection) {
+    const { server, token } = connection
+    const skipTLSVerify = server.startsWith('http:')
+    config.loadFromClusterAndUser({ name: 'cluster', server, skipTLSVerify }, { name: 'sandman', token })
+    return config
+  }
+  config.loadFromDefault()
+  if (config.getCurrentCluster()?.server === NOWHERE)
+    throw new Error(
+      'There is no cluster to talk to: set KUBECONFIG, or run this worker in a pod that has a service account.',
+    )
+  return config
+}
+
+/** What the SDK takes where it finds nothing. */
+const NOWHERE = 'http://localhost:8080'
+
+/** A namespace keeps its uid for as long as there is anything in it; no other one, of whichever cluster, has the same. */
+export async function findHome(api: Api, fleet: string, namespace: string, call: Call): Promise<Home> {
+  const path = `/api/v1/namespaces/${namespace}`
+  const { kind, metadata } = await api.json<{ kind?: string; metadata?: { uid?: string } }>({ path }, call)
+  if (kind !== 'Namespace' || !metadata?.uid) throw new Unreadable(`GET ${path}`, JSON.stringify({ kind, metadata }))
+  return { fleet, namespace, place: hash(metadata.uid) }
+}
+
+/** At the same address another cluster may answer since, which knows of nothing that was in the one before. */
+export async function requireSame({ api, home }: Cluster, ref: string, call: Call): Promise<void> {
+  const { place } = await findHome(api, home.fleet, home.namespace, call)
+  if (place === home.place) return
+  throw new BackendError(
+    'sandbox_unreachable',
+    `Another cluster, or another namespace of the same name, answers than the one that this worker has begun with, so nobody can say that there is no ${ref}: restart the worker if that is meant.`,
+  )
+}

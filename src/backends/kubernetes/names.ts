@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto'
+import { BackendError, type Owner } from '../backend.ts'
+
+/** Where the sandboxes of a fleet are: one namespace of one cluster. */
+export type Home = {
+  fleet: string
+  namespace: string
+  /**
+   * Which namespace of which cluster that is, by its uid. Part of every ref, so that nobody says of another cluster's sandbox that there
+   * is no such thing.
+   */
+  place: string
+}
+
+const WORD = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
+/** What a name may have for a life: a pod's is its host name, too, and no longer than 63 letters. */
+const WORD_CHARS_MAX = 40
+
+/** A key as part of a name: as it is, or, where that is not possible, something that no other key has. */
+export function wordOf(key: string): string {
+  const word = key.replaceAll('_', '-')
+  return WORD.test(word) && word.length <= WORD_CHARS_MAX ? word : `x${hash(key, 31)}`
+}
+
+export function hash(text: string, chars = 8): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, chars)
+}
+
+/** The same for the same life, so that a sandbox is made once however often it is asked for. */
+export function nameOf({ fleet }: Home, { life }: Pick<Owner, 'life'>): string {
+  return `sandman-${hash(fleet)}-${wordOf(life)}`
+}
+
+export function refOf({ place, namespace }: Home, name: string): string {
+  return `${place}/${namespace}/${name}`
+}
+
+/** Whether somebody else's cluster, or another namespace, has named it. */
+export function isElsewhere(home: Home, ref: string): boolean {
+  const [name, namespace, place] = ref.split('/').reverse()
+  return name === undefined || (namespace ?? home.namespace) !== home.namespace || (place ?? home.place) !== home.place
+}
+
+/** The object's name. What is to be adopted may be named without its place, as `namespace/name` or `name`. */
+export function nameIn(home: Home, ref: string): string {
+  if (isElsewhere(home, ref))
+    throw new BackendError(
+      'sandbox_unreachable',
+      `${ref} is in another cluster or namespace than this worker's (${home.place}/${home.namespace}): run a worker with that one.`,
+    )
+  return ref.slice(ref.lastIndexOf('/') + 1)
+}

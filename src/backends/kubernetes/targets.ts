@@ -1,0 +1,42 @@
+import { BackendError, type Sighting, type Target } from '../backend.ts'
+import { incarnationOf, type Pod } from './pod.ts'
+import { stateOf } from './pod-state.ts'
+
+/** What is true of a pod, as a sandbox. */
+export function sightingOf(pod: Pod): Sighting {
+  const state = stateOf(pod)
+  const incarnation = incarnationOf(pod)
+  switch (state.is) {
+    case 'running':
+      return { is: 'running', incarnation }
+    case 'ended':
+    case 'evicted':
+      return { is: 'lost', why: state.why }
+    default:
+      return { is: 'changing', why: state.why, incarnation }
+  }
+}
+
+/** Fails unless the incarnation that is meant is the one that runs. */
+export function requireRunning(pod: Pod, { ref, incarnation }: Target): void {
+  const seen = sightingOf(pod)
+  const now = incarnationOf(pod)
+  if (now !== incarnation) throw overtaken(ref, `it is ${now}, and ${incarnation ?? 'one that does not run'} was meant`)
+  if (seen.is === 'running') return
+  const why = 'why' in seen ? seen.why : seen.is
+  throw seen.is === 'lost'
+    ? new BackendError('sandbox_expired', `There is nothing left of ${ref} that could do that: ${why}`)
+    : new BackendError('sandbox_unreachable', `${ref} is not ready: ${why}`)
+}
+
+/** Fails unless the end is meant for what is there: this incarnation, or one that does not run. */
+export function requireEndable(pod: Pod, { ref, incarnation }: Target): void {
+  const now = incarnationOf(pod)
+  if (incarnation === null) {
+    if (sightingOf(pod).is !== 'lost') throw overtaken(ref, `it is ${now}`)
+  } else if (incarnation !== now) throw overtaken(ref, `it is ${now}, and ${incarnation} was meant`)
+}
+
+export function overtaken(ref: string, why: string): BackendError {
+  return new BackendError('overtaken', `This was not meant for ${ref} as it is now: ${why}`)
+}

@@ -1,0 +1,139 @@
+import { BackendError } from './backend.ts'
+
+/** A line of a log, or a part of a long one. */
+export type LogLine = {
+  atNs: bigint
+  bytes: Buffer
+  /** A long line, of this output or the other, has not come to its end. */
+  isOpen: boolean
+}
+
+/**
+ * A place in the log of a container.
+ *
+ * A container runtime gives what it has logged from a moment on, in the order of its log, which is not quite that of the moments: the two
+ * outputs of an agent are read by two hands, and all parts of a long line have the moment of its first. Whatever that order is, it
+ * stays: so from one moment on, a place is a number of bytes. So that those are not counted from the beginning for ever, the
+ * moment moves on, at a distance behind which nothing is logged late any more.
+ */
+export type LogPosition = {
+  container: string
+  sinceNs: bigint
+  bytes: number
+  /** The moment of the first line that was counted. When it is another one, the log has forgotten its beginning. */
+  firstNs?: bigint | undefined
+}
+
+const CURSOR = /^(?<container>[0-9a-f-]{12,40})\.(?<since>\d{1,20})\.(?<bytes>\d{1,15})(?:~(?<first>\d{1,20}))?$/
+
+const SECOND_NS = 1_000_000_000n
+/** Nothing is logged so long after its moment, but for the rest of a long line. */
+const LATE_NS_MAX = 60n * SECOND_NS
+
+export function positionOf(container: string, cursor: string | undefined): LogPosition {
+  if (cursor === undefined) return { container, sinceNs: 0n, bytes: 0 }
+  const { container: of, since = '', bytes, first } = CURSOR.exec(cursor)?.groups ?? {}
+  if (of === container)
+    return { container, sinceNs: BigInt(since), bytes: Number(bytes), firstNs: first ? BigInt(first) : undefined }
+  throw new BackendError('spec_invalid', `No output of ${container} was ever read up to ${JSON.stringify(cursor)}`)
+}
+
+const NOTHING = Buffer.alloc(0)
+const MOMENT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/
+
+/** A moment as container runtimes write it; undefined of what is none. */
+export function nanosecondsOf(moment: string): bigint | undefined {
+  const [, seconds, fraction = '', zone] = MOMENT.exec(moment) ?? []
+  return seconds === undefined
+    ? undefined
+    : BigInt(Date.parse(`${seconds}${zone}`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'))
+}
+
+/** Follows what is read of a log, and knows where that has come to. */
+export class LogReader {
+  readonly #container: string
+  #since: bigint
+  #bytes = 0
+  /** So many bytes have been read before, by whoever has had the cursor. */
+  #known: number
+  /** The first line that was counted, and the one that should be the first now. */
+  #first: bigint | undefined
+  #firstKnown: bigint | undefined
+  /** The moment that is counted from next, and what has been read from there on. */
+  #next: { since: bigint; bytes: number; first: bigint | undefined } | undefined
+  #latest = 0n
+
+  constructor({ container, sinceNs, bytes, firstNs }: LogPosition) {
+    this.#container = container
+    this.#since = sinceNs
+    this.#known = bytes
+    this.#firstKnown = firstNs
+  }
+
+  get cursor(): string {
+    const first = this.#first ?? this.#firstKnown
+    return `${this.#container}.${this.#since}.${this.#bytes}${first === undefined ? '' : `~${first}`}`
+  }
+
+  /** Where the log is to be read from. */
+  get sinceNs(): bigint {
+    return this.#since
+  }
+
+  /** The moment from which the log is to be given, when it is read anew from there; as the engine wants to be told. */
+  rewind(): string {
+    this.#known = Math.max(this.#known, this.#bytes)
+    this.#bytes = 0
+    this.#firstKnown = this.#first ?? this.#firstKnown
+    this.#first = undefined
+    this.#next = undefined
+    return `${this.#since / SECOND_NS}.${String(this.#since % SECOND_NS).padStart(9, '0')}`
+  }
+
+  /** Whether all was seen again that is said to have been read before. */
+  get hasCaughtUp(): boolean {
+    return this.#bytes >= this.#known
+  }
+
+  /**
+   * Whether what was counted is not what the log begins with any more: then nobody can say which of its bytes have been read. Known
+   * from the first line on.
+   */
+  get hasLostItsPlace(): boolean {
+    return (
+      this.#known > 0 && this.#firstKnown !== undefined && this.#first !== undefined && this.#first !== this.#firstKnown
+    )
+  }
+
+  /** From here on everything is new: what was between this and the cursor, nobody has any more. */
+  beginAnew(): void {
+    this.#known = this.#bytes
+    this.#firstKnown = this.#first
+  }
+
+  /** What of a line is new. */
+  read({ atNs, bytes, isOpen }: LogLine): Buffer {
+    if (atNs < this.#since && !this.hasCaughtUp) return NOTHING // asked for in whole seconds, it begins too early
+    this.#first ??= atNs
+    const fresh = bytes.subarray(Math.max(0, this.#known - this.#bytes))
+    this.#bytes += bytes.length
+    if (this.#next && atNs >= this.#next.since) {
+      this.#next.bytes += bytes.length
+      this.#next.first ??= atNs
+    }
+    if (atNs > this.#latest) this.#latest = atNs
+    // Not within a long line, whose rest is still to come, with the moment of its beginning.
+    if (!isOpen && this.hasCaughtUp) this.#moveOn()
+    return fresh
+  }
+
+  #moveOn(): void {
+    if (this.#next && this.#latest - this.#next.since > LATE_NS_MAX) {
+      this.#since = this.#next.since
+      this.#bytes = this.#known = this.#next.bytes
+      this.#first = this.#firstKnown = this.#next.first
+      this.#next = undefined
+    }
+    this.#next ??= { since: this.#latest + 1n, bytes: 0, first: undefined }
+  }
+}
