@@ -1,6 +1,7 @@
 import { afterAll } from 'vitest'
 import { openAgentSandboxBackend } from '../../src/backends/agent-sandbox/backend.ts'
 import { type Claims, startWire } from '../../src/conformance/index.ts'
+import type { Container } from '../support/kubernetes/runtime/runtime.ts'
 import { FakeKubernetes, type FakeKubernetesOptions } from '../support/kubernetes/server.ts'
 import { proveBackend } from './setup.ts'
 
@@ -33,9 +34,21 @@ export async function proveAgentSandbox(
         lease: false,
         labelsAdopted: true,
         memoryLimit: true,
-        sidecar: { isAlive: async (ref) => cluster.isContainerRunning(ref.slice(ref.lastIndexOf('/') + 1), 'tool-server') },
+        sidecar: { isAlive: sidecarsOf(cluster) },
       },
     },
     only,
   )
+}
+
+/** By the processes themselves; remembered, because their pod may be gone when they are asked for. */
+function sidecarsOf(cluster: FakeKubernetes): (ref: string) => Promise<boolean> {
+  const known = new Map<string, Container>()
+  return async (ref) => {
+    const { uid } = cluster.get('pods', ref.slice(ref.lastIndexOf('/') + 1))?.metadata ?? {}
+    const slot = uid ? cluster.cluster.kubelet.worker(uid)?.slot('tool-server') : undefined
+    if (slot && !slot.container) return true // it is about to begin
+    if (slot?.container) known.set(ref, slot.container)
+    return (known.get(ref)?.pids ?? []).length > 0
+  }
 }
