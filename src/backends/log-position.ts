@@ -22,9 +22,12 @@ export type LogPosition = {
   bytes: number
   /** The moment of the first line that was counted. When it is another one, the log has forgotten its beginning. */
   firstNs?: bigint | undefined
+  /** The latest moment of all that was read: then what comes later is all that is new for sure. */
+  latestNs?: bigint | undefined
 }
 
-const CURSOR = /^(?<container>[0-9a-f-]{12,40})\.(?<since>\d{1,20})\.(?<bytes>\d{1,15})(?:~(?<first>\d{1,20}))?$/
+const CURSOR =
+  /^(?<container>[0-9a-f-]{12,40})\.(?<since>\d{1,20})\.(?<bytes>\d{1,15})(?:~(?<first>\d{1,20})(?:~(?<latest>\d{1,20}))?)?$/
 
 const SECOND_NS = 1_000_000_000n
 /** Nothing is logged so long after its moment, but for the rest of a long line. */
@@ -32,9 +35,15 @@ const LATE_NS_MAX = 60n * SECOND_NS
 
 export function positionOf(container: string, cursor: string | undefined): LogPosition {
   if (cursor === undefined) return { container, sinceNs: 0n, bytes: 0 }
-  const { container: of, since = '', bytes, first } = CURSOR.exec(cursor)?.groups ?? {}
+  const { container: of, since = '', bytes, first, latest } = CURSOR.exec(cursor)?.groups ?? {}
   if (of === container)
-    return { container, sinceNs: BigInt(since), bytes: Number(bytes), firstNs: first ? BigInt(first) : undefined }
+    return {
+      container,
+      sinceNs: BigInt(since),
+      bytes: Number(bytes),
+      firstNs: first ? BigInt(first) : undefined,
+      latestNs: latest ? BigInt(latest) : undefined,
+    }
   throw new BackendError('spec_invalid', `No output of ${container} was ever read up to ${JSON.stringify(cursor)}`)
 }
 
@@ -62,17 +71,25 @@ export class LogReader {
   /** The moment that is counted from next, and what has been read from there on. */
   #next: { since: bigint; bytes: number; first: bigint | undefined } | undefined
   #latest = 0n
+  /** Of all that was read, also before. */
+  #latestKnown: bigint
+  /** The same, as it was before the first line. */
+  #latestBefore = 0n
+  /** What is not later has been read, or cannot be told from what has: set when the place was lost. */
+  #readUpTo: bigint | undefined
 
-  constructor({ container, sinceNs, bytes, firstNs }: LogPosition) {
+  constructor({ container, sinceNs, bytes, firstNs, latestNs = 0n }: LogPosition) {
     this.#container = container
     this.#since = sinceNs
     this.#known = bytes
     this.#firstKnown = firstNs
+    this.#latestKnown = latestNs
   }
 
   get cursor(): string {
     const first = this.#first ?? this.#firstKnown
-    return `${this.#container}.${this.#since}.${this.#bytes}${first === undefined ? '' : `~${first}`}`
+    const known = first === undefined ? '' : `~${first}~${this.#latestKnown}`
+    return `${this.#container}.${this.#since}.${this.#bytes}${known}`
   }
 
   /** Where the log is to be read from. */
@@ -87,6 +104,7 @@ export class LogReader {
     this.#firstKnown = this.#first ?? this.#firstKnown
     this.#first = undefined
     this.#next = undefined
+    this.#readUpTo = undefined
     return `${this.#since / SECOND_NS}.${String(this.#since % SECOND_NS).padStart(9, '0')}`
   }
 
@@ -105,17 +123,25 @@ export class LogReader {
     )
   }
 
-  /** From here on everything is new: what was between this and the cursor, nobody has any more. */
-  beginAnew(): void {
+  /**
+   * From this line on, which was the first, it counts anew: some of what was between this and the cursor, nobody has any more. Returns
+   * what is new of the line. Of the others only those are that are later than all that was read.
+   */
+  beginAnew({ atNs, bytes }: LogLine): Buffer {
     this.#known = this.#bytes
     this.#firstKnown = this.#first
+    this.#readUpTo = this.#latestBefore
+    return atNs > this.#readUpTo ? bytes : NOTHING
   }
 
   /** What of a line is new. */
   read({ atNs, bytes, isOpen }: LogLine): Buffer {
     if (atNs < this.#since && !this.hasCaughtUp) return NOTHING // asked for in whole seconds, it begins too early
+    if (this.#first === undefined) this.#latestBefore = this.#latestKnown
     this.#first ??= atNs
-    const fresh = bytes.subarray(Math.max(0, this.#known - this.#bytes))
+    if (atNs > this.#latestKnown) this.#latestKnown = atNs
+    const isRead = this.#readUpTo !== undefined && atNs <= this.#readUpTo
+    const fresh = isRead ? NOTHING : bytes.subarray(Math.max(0, this.#known - this.#bytes))
     this.#bytes += bytes.length
     if (this.#next && atNs >= this.#next.since) {
       this.#next.bytes += bytes.length
