@@ -58,6 +58,8 @@ export function nanosecondsOf(moment: string): bigint | undefined {
     : BigInt(Date.parse(`${seconds}${zone}`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'))
 }
 
+type Mark = { since: bigint; bytes: number; first: bigint | undefined }
+
 /** Follows what is read of a log, and knows where that has come to. */
 export class LogReader {
   readonly #container: string
@@ -68,8 +70,9 @@ export class LogReader {
   /** The first line that was counted, and the one that should be the first now. */
   #first: bigint | undefined
   #firstKnown: bigint | undefined
-  /** The moment that is counted from next, and what has been read from there on. */
-  #next: { since: bigint; bytes: number; first: bigint | undefined } | undefined
+  /** The moment that is counted from next, and what has been read from there on; and the one after that. */
+  #next: Mark | undefined
+  #later: Mark | undefined
   #latest = 0n
   /** Of all that was read, also before. */
   #latestKnown: bigint
@@ -103,7 +106,7 @@ export class LogReader {
     this.#bytes = 0
     this.#firstKnown = this.#first ?? this.#firstKnown
     this.#first = undefined
-    this.#next = undefined
+    this.#next = this.#later = undefined
     this.#readUpTo = undefined
     return `${this.#since / SECOND_NS}.${String(this.#since % SECOND_NS).padStart(9, '0')}`
   }
@@ -143,23 +146,29 @@ export class LogReader {
     const isRead = this.#readUpTo !== undefined && atNs <= this.#readUpTo
     const fresh = isRead ? NOTHING : bytes.subarray(Math.max(0, this.#known - this.#bytes))
     this.#bytes += bytes.length
-    if (this.#next && atNs >= this.#next.since) {
-      this.#next.bytes += bytes.length
-      this.#next.first ??= atNs
-    }
+    for (const mark of [this.#next, this.#later])
+      if (mark && atNs >= mark.since) {
+        mark.bytes += bytes.length
+        mark.first ??= atNs
+      }
     if (atNs > this.#latest) this.#latest = atNs
     // Not within a long line, whose rest is still to come, with the moment of its beginning.
-    if (!isOpen && this.hasCaughtUp) this.#moveOn()
+    if (!isOpen) this.#moveOn()
     return fresh
   }
 
+  /** Marks are set also in what was read before: otherwise one who is cut off again and again would always begin where it began. */
   #moveOn(): void {
-    if (this.#next && this.#latest - this.#next.since > LATE_NS_MAX) {
+    if (this.#later && this.#latest - this.#later.since > LATE_NS_MAX) {
+      this.#next = this.#later
+      this.#later = undefined
+    }
+    if (this.#next && this.hasCaughtUp) {
       this.#since = this.#next.since
       this.#bytes = this.#known = this.#next.bytes
       this.#first = this.#firstKnown = this.#next.first
       this.#next = undefined
     }
-    this.#next ??= { since: this.#latest + 1n, bytes: 0, first: undefined }
+    this.#later ??= { since: this.#latest + 1n, bytes: 0, first: undefined }
   }
 }
