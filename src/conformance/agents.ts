@@ -4,6 +4,8 @@ import { call, fails, IDLING, newId, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
+const WAKING = { key: newId('op'), ttlMs: 600_000 }
+
 /** Agents: the one that a sandbox is made with, and those that are started in it. */
 export function agentCases(suite: Suite): Case[] {
   const { claims } = suite.subject
@@ -127,11 +129,14 @@ export function agentCases(suite: Suite): Case[] {
         assert.notEqual(oomKilled, true)
       },
 
-      async 'A sandbox whose agent has ended can be used, or says that it is lost; and it can be ended'(bench) {
+      async 'A sandbox whose agent has ended can be used or woken, or says that it is lost; and it can be ended'(
+        bench,
+      ) {
         const target = await bench.create({ agent: { command: sh('sleep 1; exit 0') } })
         await bench.end({ ...target, key: undefined })
         const seen = await bench.look(target.ref)
         if (seen.is === 'running') assert.equal(await bench.run(target, 'echo usable'), 'usable\n')
+        else if (seen.is === 'suspended') await bench.pausing.resume({ ref: target.ref, ...seen }, WAKING, call())
         else assert.equal(seen.is, 'lost')
         await bench.remove(target.ref)
       },
