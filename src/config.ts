@@ -176,6 +176,21 @@ const Environment = z.object({
     .optional()
     .describe('Where the sandboxes of that E2B are reached, if not by their names below E2B_DOMAIN.'),
   E2B_DOMAIN: z.string().min(1).optional().describe('Domain of an E2B of your own.'),
+  AGENTUITY_SDK_KEY: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Key of the organization at Agentuity, for the backend agentuity.'),
+  AGENTUITY_SANDBOX_URL: z
+    .url()
+    .optional()
+    .describe('Where its sandboxes are, if not at the usual address of the region.'),
+  AGENTUITY_REGION: z.string().min(1).optional().describe('Region of Agentuity. Defaults to usc.'),
+  AGENTUITY_CLOUD_ORG_ID: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Organization at Agentuity, for a key that is of several.'),
   SANDMAN_TTL: ttl
     .default({})
     .describe(
@@ -222,6 +237,12 @@ export type Config = {
     apiUrl: string | undefined
     domain: string | undefined
     sandboxUrl: string | undefined
+  }
+  agentuity: {
+    apiKey: string | undefined
+    url: string | undefined
+    region: string | undefined
+    orgId: string | undefined
   }
   ttl: {
     idleMs?: number | undefined
@@ -280,6 +301,12 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     backends: env.SANDMAN_BACKENDS,
     docker: { pause: env.SANDMAN_DOCKER_PAUSE, network: env.SANDMAN_DOCKER_NETWORK },
     e2b: { apiKey: env.E2B_API_KEY, apiUrl: env.E2B_API_URL, domain: env.E2B_DOMAIN, sandboxUrl: env.E2B_SANDBOX_URL },
+    agentuity: {
+      apiKey: env.AGENTUITY_SDK_KEY,
+      url: env.AGENTUITY_SANDBOX_URL,
+      region: env.AGENTUITY_REGION,
+      orgId: env.AGENTUITY_CLOUD_ORG_ID,
+    },
     ttl: {
       idleMs: env.SANDMAN_TTL.idle as number | undefined,
       hardMs: env.SANDMAN_TTL.hard as number | undefined,

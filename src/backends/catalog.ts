@@ -8,6 +8,7 @@ export type OpenOptions = {
   docker?: { pause?: 'freeze' | 'disk' | 'checkpoint' | undefined; network?: string | undefined } | undefined
   /** What is left out the SDK takes from the environment. */
   e2b?: Partial<Record<'apiKey' | 'apiUrl' | 'domain' | 'sandboxUrl', string | undefined>> | undefined
+  agentuity?: Partial<Record<'apiKey' | 'url' | 'region' | 'orgId', string | undefined>> | undefined
 }
 
 type Listed = Omit<BackendAbilities, 'name'> & { open(options: OpenOptions): Promise<Backend> }
@@ -39,6 +40,14 @@ export const BACKENDS = {
     async open({ fleet, e2b }) {
       const { openE2bBackend } = await import('./e2b/backend.ts')
       return openE2bBackend({ fleet, ...e2b })
+    },
+  },
+  agentuity: {
+    canPause: true,
+    canSnapshot: true,
+    async open({ fleet, agentuity }) {
+      const { openAgentuityBackend } = await import('./agentuity/backend.ts')
+      return openAgentuityBackend({ fleet, ...agentuity })
     },
   },
 } as const satisfies Record<BackendName, Listed>

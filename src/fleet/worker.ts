@@ -120,9 +120,11 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
 }
 
 async function openBackends(
-  { backends, fleet, dataFolder, docker, e2b }: RunningConfig,
+  { backends, fleet, dataFolder, docker, e2b, agentuity }: RunningConfig,
   given: readonly Backend[],
 ): Promise<Map<string, Backend>> {
-  const opened = await Promise.all(backends.map((name) => BACKENDS[name].open({ fleet, dataFolder, docker, e2b })))
+  const opened = await Promise.all(
+    backends.map((name) => BACKENDS[name].open({ fleet, dataFolder, docker, e2b, agentuity })),
+  )
   return new Map([...opened, ...given].map((backend) => [backend.name, backend]))
 }

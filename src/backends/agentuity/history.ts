@@ -9,10 +9,10 @@ const EVENTS_MAX = 100
 /** Those that tell of a sandbox that falls asleep, in whatever words: it is paused, evacuated, or its checkpoint has come. */
 const FALLS_ASLEEP = /suspend|paus|evacuat|hibernat|checkpoint/i
 const WAKES = /resum|restor|unpaus|wak|started/i
-const COMES_TO_NOTHING = /fail|error|delet/i
+const COMES_TO_NOTHING = /fail|error|delet|request/i
 
 export type Sleep = {
-  /** When it was last told of. */
+  /** When it was told of last. */
   since: Date
   /** Undefined where none was recorded. */
   checkpoint: { id: string; sizeBytes: number | undefined } | undefined
@@ -22,7 +22,7 @@ export type Sleep = {
 export type History = {
   /** Which run it is, as long as it runs. */
   incarnation: string
-  /** The last one; it may be over. Undefined where it has never slept. */
+  /** The one that it is in, if it sleeps. Undefined where nothing was told of that, or not yet. */
   sleep: Sleep | undefined
 }
 
@@ -47,7 +47,7 @@ export async function readHistory(account: Account, ref: string, call: Call): Pr
   const from = newestFirst.filter(isSleep).map(checkpointIn).find(Boolean)
   return {
     incarnation: from ? `${last.eventId}~${from.id}` : last.eventId,
-    sleep: { since: new Date(timeOf(last)), checkpoint: checkpointOfLastSleep(newestFirst) },
+    sleep: sleepOf(newestFirst),
   }
 }
 
@@ -57,25 +57,24 @@ export function isWokenFrom(incarnation: string, checkpointId: string): boolean 
 }
 
 /**
- * What the last sleep has recorded. The newest event that tells of a checkpoint counts, also when it has none: one that was
+ * What was told since it was woken last. The newest event that tells of a checkpoint counts, also when it has none: one that was
  * recorded at an earlier sleep is not what this one can be woken from.
  */
-function checkpointOfLastSleep(newestFirst: SandboxEventInfo[]): Sleep['checkpoint'] {
-  for (const event of newestFirst) {
-    if (isWaking(event)) return undefined
-    if (!isSleep(event)) continue
-    const checkpoint = checkpointIn(event)
-    if (checkpoint || /checkpoint/i.test(event.type)) return checkpoint
-  }
-  return undefined
+function sleepOf(newestFirst: SandboxEventInfo[]): Sleep | undefined {
+  const woken = newestFirst.findIndex(isWaking)
+  const told = newestFirst.slice(0, woken === -1 ? undefined : woken).filter(isSleep)
+  const [last] = told
+  if (!last) return undefined
+  const telling = told.find((event) => /checkpoint/i.test(event.type) || checkpointIn(event))
+  return { since: new Date(timeOf(last)), checkpoint: telling && checkpointIn(telling) }
 }
 
 function isWaking({ type }: SandboxEventInfo): boolean {
-  return WAKES.test(type)
+  return WAKES.test(type) && !COMES_TO_NOTHING.test(type)
 }
 
-function isSleep(event: SandboxEventInfo): boolean {
-  return FALLS_ASLEEP.test(event.type) && !isWaking(event) && !COMES_TO_NOTHING.test(event.type)
+function isSleep({ type }: SandboxEventInfo): boolean {
+  return FALLS_ASLEEP.test(type) && !WAKES.test(type) && !COMES_TO_NOTHING.test(type)
 }
 
 function checkpointIn({ event }: SandboxEventInfo): Sleep['checkpoint'] {

@@ -28,10 +28,9 @@ export function checkpointShown(instance: Instance): string | undefined {
   return checkpoint && pauseRef(instance.ref, checkpoint.id)
 }
 
-/** Whether it sleeps for so long that what is not recorded by now never will be. Where no history tells, its age is the limit. */
-export function isSettled({ patience }: Account, instance: Extract<Instance, { is: 'asleep' }>): boolean {
-  const since = instance.sleep?.since.getTime() ?? Date.parse(instance.info.createdAt)
-  return Date.now() - since >= patience.settlingMs
+/** Whether it sleeps for so long that what is not recorded by now never will be. A sleep that nobody has told of is not judged. */
+export function isSettled({ patience }: Account, { sleep }: Extract<Instance, { is: 'asleep' }>): boolean {
+  return sleep !== undefined && Date.now() - sleep.since.getTime() >= patience.settlingMs
 }
 
 /**

@@ -10,6 +10,9 @@ const SNAPSHOT = 'snapshot:'
 
 const MEBI = 1 << 20
 
+/** Longer than anybody leaves a sandbox alone that is to be used again. */
+const IDLE_MS_MAX = 24 * 3_600_000
+
 export function requirePossible({ spec, checkpointRef }: Wanted): void {
   const { previewPort } = spec.wake ?? {}
   if (spec.readOnlyRoot) throw impossible('`readOnlyRoot` is nothing that can be asked for')
@@ -40,6 +43,6 @@ export function optionsOf({ spec, checkpointRef, ttlMs }: Wanted): SandboxCreate
     // Outputs are bytes: nobody else is to write into them.
     stream: { timestamps: false },
     // When nobody has used it for so long, it sleeps. And what sleeps is ended by Sandman, or by nobody.
-    timeout: { idle: `${Math.max(1, Math.ceil(ttlMs / 1_000))}s`, paused: '0s' },
+    timeout: { idle: `${Math.max(1, Math.ceil(Math.min(ttlMs, IDLE_MS_MAX) / 1_000))}s`, paused: '0s' },
   }
 }
