@@ -61,7 +61,9 @@ async function make(account: Account, wanted: Wanted, call: Call): Promise<strin
   }).catch(async (error: unknown) => {
     if (!isRefusal(error, 400, 404, 409)) throw error
     if (checkpointRef !== undefined) await requireSnapshot(account, checkpointRef, call)
-    if (!error.isOwn || error.status === 409) throw error
+    // A 404 may be anybody's; one that names what it does not find is Agentuity's.
+    const isTelling = error.status === 400 ? error.isOwn : error.status === 404 && /runtime|snapshot/i.test(error.text)
+    if (!isTelling) throw error
     throw new BackendError('spec_invalid', `Agentuity does not make such a sandbox: ${error.text}`)
   })
   return made.sandboxId

@@ -23,6 +23,10 @@ export class Cloud {
   hidesEvents = false
   /** Those that are made from now on are in no list. */
   hidesNew = false
+  /** Where a job's output is read is told when it has begun, and not when it was asked for. */
+  jobsBeginLate = false
+  /** What it makes of how long one may be paused, whatever was asked for. */
+  pausedTimeout: string | undefined
   readonly #root: string
   readonly #reach: (phase: Phase) => Promise<void>
   readonly #hidden: [Box, SandboxEvent][] = []
@@ -39,8 +43,10 @@ export class Cloud {
     return box
   }
 
-  async create(settings: Settings): Promise<Box> {
-    const { runtime, snapshot, env = {} } = settings
+  async create(asked: Settings): Promise<Box> {
+    const { runtime, snapshot, env = {}, timeout = {} } = asked
+    const granted = this.pausedTimeout === undefined ? {} : { paused: this.pausedTimeout }
+    const settings = { ...asked, timeout: { ...timeout, ...granted } }
     if (runtime !== undefined && !this.runtimes.has(runtime))
       throw new ApiError(400, `Runtime ${runtime} is not supported`)
     const files = snapshot === undefined ? undefined : this.findSnapshot(snapshot).files
@@ -185,6 +191,16 @@ export class Cloud {
     const told = { eventId: newId('evt'), sandboxId: box.id, type, event, createdAt: this.now() }
     if (this.hidesEvents) this.#hidden.push([box, told])
     else box.events.push(told)
+  }
+
+  /** All that tests can switch on is off. */
+  becomeHonest(): void {
+    this.jobsWake = false
+    this.jobsBeginLate = false
+    this.hidesNew = false
+    this.pausedTimeout = undefined
+    this.showEvents()
+    for (const box of this.boxes.values()) box.isListed = true
   }
 
   showEvents(): void {

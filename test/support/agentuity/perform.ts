@@ -59,8 +59,11 @@ export async function perform(cloud: Cloud, { route, name, part, body, query, ur
     }
     case 'listExecutions':
       return done({ executions: cloud.find(name).executions.map((one) => asExecution(one, name, url)) })
-    case 'createJob':
-      return done(asJob(await cloud.startJob(cloud.find(name), body.command as string[]), name, url), 201)
+    case 'createJob': {
+      const job = asJob(await cloud.startJob(cloud.find(name), body.command as string[]), name, url)
+      const late = { status: 'pending', stdoutStreamUrl: null, stderrStreamUrl: null }
+      return done({ ...job, ...(cloud.jobsBeginLate && late) }, 201)
+    }
     case 'listJobs':
       return done({ jobs: [...cloud.find(name).machine.started.values()].map((one) => asJob(one, name, url)) })
     case 'getJob':
