@@ -9,6 +9,7 @@ const EVENTS_MAX = 100
 /** Those that tell of a sandbox that falls asleep, in whatever words: it is paused, evacuated, or its checkpoint has come. */
 const FALLS_ASLEEP = /suspend|paus|evacuat|hibernat|checkpoint/i
 const WAKES = /resum|restor|unpaus|wak|started/i
+const IS_DESTROYED = /^(\w+:)?destroy(ed)?$/i
 const COMES_TO_NOTHING = /fail|error|delet|request/i
 
 export type Sleep = {
@@ -22,6 +23,8 @@ export type Sleep = {
 export type History = {
   /** Which run it is, as long as it runs. */
   incarnation: string
+  /** Somebody has asked for its end, and that was heard. */
+  isDestroyed: boolean
   /** The one that it is in, if it sleeps. Undefined where nothing was told of that, or not yet. */
   sleep: Sleep | undefined
 }
@@ -36,9 +39,10 @@ export async function readHistory(account: Account, ref: string, call: Call): Pr
     sdk.sandboxEventList(client, { ...common, sandboxId: ref, limit: EVENTS_MAX, direction: 'desc' }),
   )
   const newestFirst = events.toSorted((a, b) => timeOf(b) - timeOf(a))
+  const isDestroyed = events.some(({ type }) => IS_DESTROYED.test(type))
   const last = newestFirst.find(isSleep)
   if (!last) {
-    if (events.length < EVENTS_MAX) return { incarnation: `made-${ref}`, sleep: undefined }
+    if (events.length < EVENTS_MAX) return { incarnation: `made-${ref}`, sleep: undefined, isDestroyed }
     throw new BackendError(
       'sandbox_unreachable',
       `Agentuity tells the last ${events.length} events of ${ref}, and in none of them it slept: nobody knows which run this is`,
@@ -48,6 +52,7 @@ export async function readHistory(account: Account, ref: string, call: Call): Pr
   return {
     incarnation: from ? `${last.eventId}~${from.id}` : last.eventId,
     sleep: sleepOf(newestFirst),
+    isDestroyed,
   }
 }
 

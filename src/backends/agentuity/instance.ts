@@ -38,7 +38,9 @@ export async function findInstance(account: Account, ref: string, call: Call): P
   const { owner, elsewhere } = ownerOf(account, info)
   if (elsewhere !== undefined)
     throw new BackendError('spec_invalid', `${ref} belongs to fleet ${elsewhere}, and this one is ${account.fleet}`)
-  return { ...(await conditionOf(account, info, before.incarnation, call)), ref, owner, info }
+  const condition = await conditionOf(account, info, before.incarnation, call)
+  // What is still shown of one that was destroyed are no remains: there is nothing left to end.
+  return condition.is === 'lost' && before.isDestroyed ? undefined : { ...condition, ref, owner, info }
 }
 
 async function readInfo(account: Account, ref: string, call: Call): Promise<SandboxInfo | undefined> {

@@ -25,6 +25,8 @@ export class Cloud {
   hidesNew = false
   /** Where a job's output is read is told when it has begun, and not when it was asked for. */
   jobsBeginLate = false
+  /** One that is destroyed is shown as terminated from then on. */
+  showsDestroyed = false
   /** What it makes of how long one may be paused, whatever was asked for. */
   pausedTimeout: string | undefined
   readonly #root: string
@@ -152,7 +154,9 @@ export class Cloud {
   }
 
   async destroy(box: Box): Promise<void> {
-    this.boxes.delete(box.id)
+    this.tell(box, 'destroy')
+    if (this.showsDestroyed) box.status = 'terminated'
+    else this.boxes.delete(box.id)
     await box.machine.destroy()
   }
 
@@ -199,6 +203,7 @@ export class Cloud {
     this.jobsBeginLate = false
     this.hidesNew = false
     this.pausedTimeout = undefined
+    this.showsDestroyed = false
     this.showEvents()
     for (const box of this.boxes.values()) box.isListed = true
   }
