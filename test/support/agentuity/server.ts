@@ -113,6 +113,13 @@ export class FakeAgentuity {
     this.cloud.find(id).saved = undefined
   }
 
+  /** All that was told of it happened so much earlier. */
+  age(id: string, ms: number): void {
+    const box = this.cloud.find(id)
+    const earlier = (at: string) => new Date(Date.parse(at) - ms).toISOString()
+    box.events = box.events.map((told) => ({ ...told, createdAt: earlier(told.createdAt) }))
+  }
+
   // When it happens.
 
   /** Calls of this route wait before anything is done. */
