@@ -17,6 +17,7 @@ const LONG = [
   'backends/docker/disk',
   'conformance/local',
   'conformance/e2b',
+  'conformance/agentuity',
 ]
 
 class LongestFirst extends BaseSequencer {

@@ -172,7 +172,7 @@ export function agentCases(suite: Suite): Case[] {
         },
       }),
     )
-  if (claims.memoryLimit)
+  if (claims.memoryLimit === true)
     cases.push(
       ...suite.own('agents', {
         async 'An agent that was killed for its memory says so, once, whatever lives beside it (incident C)'(bench) {

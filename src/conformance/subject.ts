@@ -31,8 +31,11 @@ export type Claims = {
   lease: boolean
   /** Those that it adopts are found by the label of their new owner. */
   labelsAdopted: boolean
-  /** It keeps to `limits.memoryBytesMax`, and tells an agent that was killed for its memory from one that was merely killed. */
-  memoryLimit: boolean
+  /**
+   * It keeps to `limits.memoryBytesMax`, and tells an agent that was killed for its memory from one that was merely killed. `untold`:
+   * it keeps to it, and does not tell. False: it refuses such a limit.
+   */
+  memoryLimit: boolean | 'untold'
   /**
    * It runs a sidecar beside the agent. What tells whether that lives must not be the backend itself. `endsWithAgent`: the provider
    * ends it by itself when the agent has ended, and begins it again when it ends before that.
