@@ -43,7 +43,10 @@ export type Claims = {
   sidecar: 'none' | { isAlive(ref: string): Promise<boolean>; endsWithAgent?: true }
 }
 
-/** One promise, and how it is tried. It runs by itself, in a fleet of its own, and leaves nothing behind. */
+/**
+ * One promise, and how it is tried. It runs by itself, one after the other, in a fleet that nobody else has; nothing is left behind
+ * when the suite is closed.
+ */
 export type Case = {
   /** Which part of the contract it belongs to. */
   about: string
