@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { carries, listProcesses, lookAtProcesses, type Seen } from './process-table.ts'
 
 const STANDSTILL_MS_MAX = 10_000
-const DEATH_MS_MAX = 10_000
+const DEATH_MS_MAX = 30_000
 const LOOK_AGAIN_MS = 2
 
 /**
