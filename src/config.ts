@@ -114,6 +114,15 @@ const keep = pairs(
   'events=90d, output=30d, keys=7d (durations from 1s to 10 years)',
 )
 
+const podSpec = z.string().transform((text, context): Record<string, unknown> => {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch {}
+  context.addIssue({ code: 'custom', message: 'must be an object in JSON, such as {"nodeSelector":{"pool":"agents"}}' })
+  return {}
+})
+
 const count = z
   .string()
   .regex(/^[1-9]\d{0,5}$/, 'must be a number from 1 to 999999')
@@ -176,6 +185,54 @@ const Environment = z.object({
     .optional()
     .describe('Where the sandboxes of that E2B are reached, if not by their names below E2B_DOMAIN.'),
   E2B_DOMAIN: z.string().min(1).optional().describe('Domain of an E2B of your own.'),
+  KUBECONFIG: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'File that says where the Kubernetes cluster is. Defaults to the usual one, or the cluster that a worker runs in.',
+    ),
+  SANDMAN_KUBERNETES_NAMESPACE: z
+    .string()
+    .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'must be the name of a namespace')
+    .optional()
+    .describe("Namespace that sandboxes are in. Defaults to that of the kubeconfig's context."),
+  SANDMAN_KUBERNETES_POD: podSpec
+    .optional()
+    .describe(
+      'What the spec of every pod has besides, as JSON: `nodeSelector`, `tolerations`, `imagePullSecrets`, `runtimeClassName` and the like.',
+    ),
+  SANDMAN_KUBERNETES_STORAGE: z
+    .string()
+    .regex(
+      /^\d+(\.\d+)?([KMGT]i?)(:[a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$/,
+      'must be a size such as 10Gi, or 10Gi:name-of-a-storage-class',
+    )
+    .default('1Gi')
+    .describe(
+      'Volume that keeps the files of an agent-sandbox while it sleeps: its size, and behind a colon its storage class.',
+    ),
+  SANDMAN_KUBERNETES_PAUSE: z
+    .enum(['auto', 'disk', 'memory'])
+    .default('auto')
+    .describe(
+      'What a pause of an agent-sandbox keeps: its volume, or its memory, too, which needs a cluster with pod snapshots. By default whatever the cluster can.',
+    ),
+  SANDMAN_KUBERNETES_POOL: z
+    .string()
+    .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'must be the name of a warm pool')
+    .optional()
+    .describe('Warm pool that an agent-sandbox without a template of its own is claimed from.'),
+  SANDMAN_KUBERNETES_PREVIEW_URL: z
+    .string()
+    .refine(
+      (text) => URL.canParse(text.replaceAll(/\{\w+\}/g, '1')),
+      'must be a URL such as https://{port}-{name}.preview.example.com',
+    )
+    .optional()
+    .describe(
+      "Where a port of a pod is reached from outside, with `{name}`, `{address}` and `{port}`. Defaults to the pod's address in the cluster.",
+    ),
   SANDMAN_TTL: ttl
     .default({})
     .describe(
@@ -222,6 +279,14 @@ export type Config = {
     apiUrl: string | undefined
     domain: string | undefined
     sandboxUrl: string | undefined
+  }
+  kubernetes: {
+    namespace: string | undefined
+    podSpec: Record<string, unknown> | undefined
+    storage: string
+    pause: 'disk' | 'memory' | undefined
+    pool: string | undefined
+    previewUrl: string | undefined
   }
   ttl: {
     idleMs?: number | undefined
@@ -280,6 +345,14 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     backends: env.SANDMAN_BACKENDS,
     docker: { pause: env.SANDMAN_DOCKER_PAUSE, network: env.SANDMAN_DOCKER_NETWORK },
     e2b: { apiKey: env.E2B_API_KEY, apiUrl: env.E2B_API_URL, domain: env.E2B_DOMAIN, sandboxUrl: env.E2B_SANDBOX_URL },
+    kubernetes: {
+      namespace: env.SANDMAN_KUBERNETES_NAMESPACE,
+      podSpec: env.SANDMAN_KUBERNETES_POD,
+      storage: env.SANDMAN_KUBERNETES_STORAGE,
+      pause: env.SANDMAN_KUBERNETES_PAUSE === 'auto' ? undefined : env.SANDMAN_KUBERNETES_PAUSE,
+      pool: env.SANDMAN_KUBERNETES_POOL,
+      previewUrl: env.SANDMAN_KUBERNETES_PREVIEW_URL,
+    },
     ttl: {
       idleMs: env.SANDMAN_TTL.idle as number | undefined,
       hardMs: env.SANDMAN_TTL.hard as number | undefined,

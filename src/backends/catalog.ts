@@ -1,5 +1,6 @@
 import path from 'node:path'
 import type { Backend, BackendAbilities } from './backend.ts'
+import type { KubernetesOptions } from './kubernetes/cluster.ts'
 import type { BackendName } from './names.ts'
 
 export type OpenOptions = {
@@ -8,6 +9,7 @@ export type OpenOptions = {
   docker?: { pause?: 'freeze' | 'disk' | 'checkpoint' | undefined; network?: string | undefined } | undefined
   /** What is left out the SDK takes from the environment. */
   e2b?: Partial<Record<'apiKey' | 'apiUrl' | 'domain' | 'sandboxUrl', string | undefined>> | undefined
+  kubernetes?: Omit<KubernetesOptions, 'fleet' | 'connection'> | undefined
 }
 
 type Listed = Omit<BackendAbilities, 'name'> & { open(options: OpenOptions): Promise<Backend> }
@@ -39,6 +41,14 @@ export const BACKENDS = {
     async open({ fleet, e2b }) {
       const { openE2bBackend } = await import('./e2b/backend.ts')
       return openE2bBackend({ fleet, ...e2b })
+    },
+  },
+  'kubernetes-pod': {
+    canPause: false,
+    canSnapshot: false,
+    async open({ fleet, kubernetes }) {
+      const { openPodBackend } = await import('./kubernetes-pod/backend.ts')
+      return openPodBackend({ fleet, ...kubernetes })
     },
   },
 } as const satisfies Record<BackendName, Listed>

@@ -89,9 +89,9 @@ async function examineSweeps(db: Db, fleet: string): Promise<Finding[]> {
 }
 
 /** Whether it can be opened here, and whether its provider shows what it has. */
-async function examineBackend(name: BackendName, { fleet, dataFolder, docker, e2b }: Config): Promise<Finding> {
+async function examineBackend(name: BackendName, config: Config): Promise<Finding> {
   try {
-    const backend = await BACKENDS[name].open({ fleet, dataFolder, docker, e2b })
+    const backend = await BACKENDS[name].open(config)
     await withDeadline(PROVIDER_MS, `${name}'s list of sandboxes`, (signal) =>
       backend.lists.instances(undefined, { signal }),
     ).finally(() => backend.close())

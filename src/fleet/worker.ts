@@ -119,10 +119,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
   }
 }
 
-async function openBackends(
-  { backends, fleet, dataFolder, docker, e2b }: RunningConfig,
-  given: readonly Backend[],
-): Promise<Map<string, Backend>> {
-  const opened = await Promise.all(backends.map((name) => BACKENDS[name].open({ fleet, dataFolder, docker, e2b })))
+async function openBackends(config: RunningConfig, given: readonly Backend[]): Promise<Map<string, Backend>> {
+  const opened = await Promise.all(config.backends.map((name) => BACKENDS[name].open(config)))
   return new Map([...opened, ...given].map((backend) => [backend.name, backend]))
 }

@@ -11,49 +11,58 @@ import type { Cluster } from './cluster.ts'
 import { NotEntered, shellIn } from './exec.ts'
 import type { Pod } from './pod.ts'
 import { stateOf } from './pod-state.ts'
-import { keyedStatus, ownStatus } from './status.ts'
+import { overOf, ownStatus, shellStatus } from './status.ts'
 import { overtaken, requireRunning } from './targets.ts'
 
-/** How a pod is found that a sandbox is, or has: fails when there is none. */
-export type FindPod = (ref: string, call: Call) => Promise<Pod>
+/** The pod that a sandbox is, or has, and how its own agent runs there: as the main process of its container, or out of a shell. */
+export type Housing = { pod: Pod; own: 'main process' | 'in a shell' }
+
+/** Undefined while it sleeps; fails when there is no such sandbox, or it has no pod. */
+export type FindHousing = (ref: string, call: Call) => Promise<Housing | undefined>
+
+/** A node takes some seconds to say that a container has ended. */
+const STOPPED_MS_MAX = 10_000
+const LOOK_AGAIN_MS = 250
 
 /** Agents in pods. Those that are started by key are made out of a shell; the sandbox's own is the main process of its container. */
 export class Agents {
   readonly #cluster: Cluster
-  readonly #find: FindPod
+  readonly #find: FindHousing
 
-  constructor(cluster: Cluster, find: FindPod) {
+  constructor(cluster: Cluster, find: FindHousing) {
     this.#cluster = cluster
     this.#find = find
   }
 
   run(target: Target, command: string, call: Call) {
-    return this.#enter(target, call, (inside) => runCommand(inside, command, call))
+    return this.enter(target, call, (inside) => runCommand(inside, command, call))
   }
 
   endLingering(target: Target, call: Call): Promise<void> {
-    return this.#enter(target, call, (inside) => endLingering(inside, call))
+    return this.enter(target, call, (inside) => endLingering(inside, call))
   }
 
   start(target: Target, { key, command }: { key: string; command: readonly string[] }, call: Call): Promise<void> {
     const part = partOf(key)
-    return this.#enter(target, call, (inside) => startAgent(inside, { part, command }, call))
+    return this.enter(target, call, (inside) => startAgent(inside, { part, command }, call))
   }
 
   async stop(agent: Agent, call: Call): Promise<void> {
     const part = partOf(agent.key)
-    if (agent.key === undefined) {
-      const { is } = ownStatus(await this.#find(agent.ref, call), agent)
-      if (is === 'restarted' || is === 'asleep') throw overtaken(agent.ref, `its agent is ${is}`)
+    const housing = await this.#find(agent.ref, call)
+    const isMain = housing && isMainProcess(housing, agent)
+    if (isMain) {
+      const { is } = ownStatus(housing.pod, agent)
+      if (is === 'restarted') throw overtaken(agent.ref, 'its agent runs anew')
       if (is !== 'running') return
     }
-    const failure = await this.#enter(agent, call, (inside) => stopAgent(inside, part, call)).then(
+    const failure = await this.enter(agent, call, (inside) => stopAgent(inside, part, call)).then(
       () => undefined,
       (error: unknown) => ({ error }),
     )
     call.signal.throwIfAborted()
-    // What stops the sandbox's own agent ends with its container, before it can say so.
-    const isDone = agent.key === undefined ? await this.#hasEnded(agent, call) : !failure
+    // What stops a main process ends with its container, before it can say so.
+    const isDone = isMain ? await this.#hasEnded(agent, call) : !failure
     if (!isDone)
       throw failure?.error ?? new BackendError('sandbox_unreachable', `The agent of ${agent.ref} does not end`)
   }
@@ -64,59 +73,68 @@ export class Agents {
    */
   async status(agent: Agent, call: Call): Promise<AgentStatus> {
     const part = partOf(agent.key)
-    const told = this.#cluster.followed.has(followedAs(agent)) ? this.#toldRunning(agent) : undefined
-    if (told && agent.key === undefined) return { is: 'running' }
-    const pod = told ?? (await this.#find(agent.ref, call))
-    if (agent.key === undefined) return ownStatus(pod, agent)
-    const outer = keyedStatus(pod, agent)
+    const told = this.#cluster.followed.get(followedAs(agent))
+    if (told && this.#isToldToRun(told.name, agent)) return { is: 'running' }
+    const housing = await this.#find(agent.ref, call)
+    if (!housing) return { is: 'asleep' }
+    if (isMainProcess(housing, agent)) return ownStatus(housing.pod, agent)
+    const outer = shellStatus(housing.pod, agent)
     if (outer) return outer
     try {
-      return await agentStatus(this.#insideOf(pod), part, call)
+      return await agentStatus(this.#insideOf(housing.pod), part, call)
     } catch (error) {
       call.signal.throwIfAborted()
-      const now = keyedStatus(await this.#find(agent.ref, call), agent)
-      if (now) return now
+      const now = await this.#find(agent.ref, call)
+      const status: AgentStatus | undefined = now ? shellStatus(now.pod, agent) : { is: 'asleep' }
+      if (status) return status
       throw error
     }
   }
 
   async *attach(agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
+    const housing = await this.#find(agent.ref, call)
+    if (!housing) return // what it has said is inside, and that sleeps
+    if (!isMainProcess(housing, agent)) return yield* this.#attachInShell(housing.pod, agent, cursor, call)
     const { followed } = this.#cluster
     const name = followedAs(agent)
-    followed.set(name, (followed.get(name) ?? 0) + 1)
+    const told = followed.get(name) ?? { name: housing.pod.name, readers: 0 }
+    followed.set(name, told)
+    told.readers++
     try {
-      if (agent.key === undefined)
-        yield* attachOwn(this.#cluster, (asked) => this.#find(agent.ref, asked), agent, cursor, call)
-      else yield* this.#attachByKey(agent, cursor, call)
+      yield* attachOwn(this.#cluster, housing.pod, () => this.#find(agent.ref, call), agent, cursor, call)
     } finally {
-      const left = (followed.get(name) ?? 1) - 1
-      if (left > 0) followed.set(name, left)
-      else followed.delete(name)
-    }
-  }
-
-  async *#attachByKey(agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
-    const part = partOf(agent.key)
-    const pod = await this.#find(agent.ref, call)
-    if (keyedStatus(pod, agent)) return
-    try {
-      yield* attach(this.#insideOf(pod), part, cursor, call)
-    } catch (error) {
-      call.signal.throwIfAborted()
-      if (keyedStatus(await this.#find(agent.ref, call), agent)) return
-      throw error
+      if (--told.readers === 0) followed.delete(name)
     }
   }
 
   /** In the incarnation that is meant. When nobody is let in, what is true of the pod is what is said. */
-  async #enter<T>(target: Target, call: Call, work: (inside: Inside) => Promise<T>): Promise<T> {
-    const pod = await this.#find(target.ref, call)
-    requireRunning(pod, target)
+  async enter<T>(target: Target, call: Call, work: (inside: Inside) => Promise<T>): Promise<T> {
+    const pod = await this.#require(target, call)
     try {
       return await work(this.#insideOf(pod))
     } catch (error) {
       call.signal.throwIfAborted()
-      if (error instanceof NotEntered) requireRunning(await this.#find(target.ref, call), target)
+      if (error instanceof NotEntered) await this.#require(target, call)
+      throw error
+    }
+  }
+
+  async #require(target: Target, call: Call): Promise<Pod> {
+    const housing = await this.#find(target.ref, call)
+    if (!housing) throw overtaken(target.ref, 'it sleeps')
+    requireRunning(housing.pod, target)
+    return housing.pod
+  }
+
+  async *#attachInShell(pod: Pod, agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
+    const part = partOf(agent.key)
+    if (shellStatus(pod, agent)) return
+    try {
+      yield* attach(this.#insideOf(pod), part, cursor, call)
+    } catch (error) {
+      call.signal.throwIfAborted()
+      const now = await this.#find(agent.ref, call)
+      if (!now || shellStatus(now.pod, agent)) return
       throw error
     }
   }
@@ -126,28 +144,25 @@ export class Agents {
     return { shell: shellIn(this.#cluster, pod), root: pod.uid }
   }
 
-  #toldRunning(agent: Agent): Pod | undefined {
-    const [name = ''] = agent.ref.split('/').reverse()
+  #isToldToRun(name: string, agent: Agent): boolean {
     const pod = this.#cluster.watch.get(name)
-    return pod && stateOf(pod).is === 'running' && ownStatus(pod, { ...agent, key: undefined }).is !== 'restarted'
-      ? pod
-      : undefined
+    return pod !== undefined && stateOf(pod).is === 'running' && overOf(pod, agent) === undefined
   }
 
   async #hasEnded(agent: Agent, call: Call): Promise<boolean> {
     for (const until = Date.now() + STOPPED_MS_MAX; Date.now() < until; ) {
-      const pod = await this.#find(agent.ref, call)
-      if (ownStatus(pod, agent).is === 'terminated') return true
-      await this.#cluster.watch.change(pod.name, LOOK_AGAIN_MS, call)
+      const housing = await this.#find(agent.ref, call)
+      if (!housing || ownStatus(housing.pod, agent).is === 'terminated') return true
+      await this.#cluster.watch.change(housing.pod.name, LOOK_AGAIN_MS, call)
     }
     return false
   }
 }
 
-/** A node takes some seconds to say that a container has ended. */
-const STOPPED_MS_MAX = 10_000
-const LOOK_AGAIN_MS = 250
+function isMainProcess({ own }: Housing, { key }: Agent): boolean {
+  return key === undefined && own === 'main process'
+}
 
-function followedAs({ ref, incarnation, key = '' }: Agent): string {
-  return `${ref} ${incarnation} ${key}`
+function followedAs({ ref, incarnation }: Agent): string {
+  return `${ref} ${incarnation}`
 }

@@ -17,17 +17,18 @@ const MS_A_SECOND = 1_000
 /** In the output itself, because whoever reads that has to know. */
 const LOST = Buffer.from('\n[sandman: output is missing here: its node has thrown away the older part of the log]\n')
 
-type Find = (call: Call) => Promise<Pod>
+/** Undefined when it sleeps. */
+type Find = () => Promise<{ pod: Pod } | undefined>
 
 /** The output of the agent that a sandbox was made with: the log of its container. */
 export async function* attachOwn(
   cluster: Cluster,
+  pod: Pod,
   find: Find,
   agent: Agent,
   cursor: string | undefined,
   call: Call,
 ): AsyncGenerator<Piece> {
-  const pod = await find(call)
   const standing = standingOf(pod, agent)
   if (standing === 'not meant') return
   const reader = new LogReader(positionOf(containerOf(pod), cursor))
@@ -54,10 +55,11 @@ function standingOf(pod: Pod, agent: Agent): Standing {
 /** A container has ended some seconds before that is shown (incident S). */
 async function whenSettled(cluster: Cluster, find: Find, agent: Agent, call: Call): Promise<Standing> {
   for (const until = Date.now() + END_MS_MAX; ; ) {
-    const pod = await find(call)
-    const standing = standingOf(pod, agent)
+    const housing = await find()
+    if (!housing) return 'not meant'
+    const standing = standingOf(housing.pod, agent)
     if (standing !== 'speaking' || Date.now() > until) return standing
-    await cluster.watch.change(pod.name, LOOK_AGAIN_MS, call)
+    await cluster.watch.change(housing.pod.name, LOOK_AGAIN_MS, call)
   }
 }
 

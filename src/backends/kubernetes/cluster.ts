@@ -14,6 +14,12 @@ export type KubernetesOptions = {
   namespace?: string | undefined
   /** What every pod has besides, in Kubernetes' own words: `nodeSelector`, `tolerations`, `imagePullSecrets`, `runtimeClassName`. */
   podSpec?: Record<string, unknown> | undefined
+  /** How large the volume is that outlives a pod, and of which class, as `10Gi` or `10Gi:fast`. Defaults to 1Gi of the cluster's own class. */
+  storage?: string | undefined
+  /** What a pause keeps. Defaults to the memory where the cluster serves pod snapshots, and to what is on the volume elsewhere. */
+  pause?: 'disk' | 'memory' | undefined
+  /** A warm pool that sandboxes without a template of their own are claimed from. */
+  pool?: string | undefined
   /** Where a port of a sandbox is reached, with `{name}`, `{address}` and `{port}`. Defaults to the pod's own address, within the cluster. */
   previewUrl?: string | undefined
 }
@@ -28,8 +34,8 @@ export type Cluster = {
   /** How scripts get into a container: the SDK's WebSockets, without the SDK's streams, which take whatever comes. */
   sockets: Sockets
   watch: PodWatch
-  /** Agents whose output is being read in this process, and how often. */
-  followed: Map<string, number>
+  /** Main processes whose output is being read in this process: their pods, and by how many. */
+  followed: Map<string, { name: string; readers: number }>
   options: KubernetesOptions
 }
 

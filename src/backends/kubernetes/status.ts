@@ -31,8 +31,8 @@ export function ownStatus(pod: Pod, agent: Agent): AgentStatus {
   throw new BackendError('sandbox_unreachable', `Nobody can say how the agent of ${agent.ref} is: ${state.why}`)
 }
 
-/** They ended with their container, and nobody has seen how; undefined while there is somebody to ask. */
-export function keyedStatus(pod: Pod, agent: Agent): AgentStatus | undefined {
+/** Of one out of a shell: it has ended with its container, and nobody has seen how; undefined while there is somebody to ask. */
+export function shellStatus(pod: Pod, agent: Agent): AgentStatus | undefined {
   const over = overOf(pod, agent)
   if (over) return over
   const state = stateOf(pod)

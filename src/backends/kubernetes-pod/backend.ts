@@ -1,17 +1,17 @@
 import { type Backend, BackendError, type Call, type Wanted } from '../backend.ts'
-import { Agents } from './agents.ts'
-import { type Cluster, type KubernetesOptions, openCluster, requireSame } from './cluster.ts'
-import { deletePod } from './end.ts'
-import { answer, answerInPieces, isAbsent, says } from './errors.ts'
-import { ANNOTATION, LABEL, labelsOf } from './labels.ts'
-import { isElsewhere, nameIn, nameOf, refOf } from './names.ts'
-import type { Pod } from './pod.ts'
-import { expired, findOwned, findPod, listPods, podsPath, requireOwn } from './pods.ts'
-import { previewUrl } from './preview.ts'
-import { podSpecOf, WORKSPACE_VOLUME } from './recipe.ts'
-import { whenBegun } from './start.ts'
-import { requireEndable, sightingOf } from './targets.ts'
-import { hasSidecars } from './version.ts'
+import { Agents } from '../kubernetes/agents.ts'
+import { type Cluster, type KubernetesOptions, openCluster, requireSame } from '../kubernetes/cluster.ts'
+import { deletePod } from '../kubernetes/end.ts'
+import { answer, answerInPieces, isAbsent, says } from '../kubernetes/errors.ts'
+import { ANNOTATION, LABEL, labelsOf } from '../kubernetes/labels.ts'
+import { isElsewhere, nameIn, nameOf, refOf } from '../kubernetes/names.ts'
+import type { Pod } from '../kubernetes/pod.ts'
+import { expired, findOwned, findPod, listPods, podsPath, requireOwn } from '../kubernetes/pods.ts'
+import { previewUrl } from '../kubernetes/preview.ts'
+import { podSpecOf, WORKSPACE_VOLUME } from '../kubernetes/recipe.ts'
+import { whenBegun } from '../kubernetes/start.ts'
+import { requireEndable, sightingOf } from '../kubernetes/targets.ts'
+import { hasSidecars } from '../kubernetes/version.ts'
 
 const BACKEND = 'kubernetes-pod'
 
@@ -25,7 +25,10 @@ export async function openPodBackend(options: KubernetesOptions): Promise<Backen
   const at = <T>(what: string, call: Call, work: (cluster: Cluster) => Promise<T>) =>
     answer(what, call, async () => work(await opened.find(call)))
   const among = (cluster: Cluster) => {
-    agents ??= new Agents(cluster, (ref, call) => requirePod(cluster, ref, call))
+    agents ??= new Agents(cluster, async (ref, call) => ({
+      pod: await requirePod(cluster, ref, call),
+      own: 'main process',
+    }))
     return agents
   }
 
