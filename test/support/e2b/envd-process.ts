@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import os from 'node:os'
-import { signal } from './machine.ts'
+import { signal } from '../machine.ts'
 import { RpcError } from './rpc.ts'
 
 export type ProcessConfig = { cmd: string; args?: string[]; envs?: Record<string, string>; cwd?: string }

@@ -1,4 +1,4 @@
-import { type Gate, gate } from '../gate.ts'
+import { type Gate, gate } from './gate.ts'
 
 /** The places where a test can make the server wait. */
 export class Holds<Place> {

@@ -1,0 +1,74 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { carries, listProcesses, lookAtProcesses, type Seen } from './process-table.ts'
+
+const STANDSTILL_MS_MAX = 10_000
+const DEATH_MS_MAX = 10_000
+const LOOK_AGAIN_MS = 2
+
+/**
+ * What a virtual machine, or a container, would do for us. The processes of one are those that carry its name in this variable of
+ * the environment that they were started with, wherever they have gone since, and all that descend from those. One that has
+ * thrown the mark away and lost its parents is not found.
+ */
+export function machinesMarkedBy(variable: string) {
+  function membersAmong(seen: Seen[], names: readonly string[]): Seen[] {
+    const marks = names.map((name) => `${variable}=${name}`)
+    const isMarked = (one: Seen) => marks.some((mark) => carries(one, mark))
+    const found = new Set(seen.filter((one) => one.pid !== process.pid && isMarked(one)).map(({ pid }) => pid))
+    for (let before = -1; before !== found.size; ) {
+      before = found.size
+      for (const { pid, parent } of seen) if (found.has(parent)) found.add(pid)
+    }
+    return seen.filter(({ pid }) => found.has(pid))
+  }
+
+  const findProcesses = (...names: string[]) => membersAmong(listProcesses(), names)
+
+  /** Stops all of them, and returns when twice in a row the same ones were seen to stand still. */
+  async function freeze(...names: string[]): Promise<void> {
+    let before: string | undefined
+    const until = Date.now() + STANDSTILL_MS_MAX
+    while (Date.now() < until) {
+      const all = findProcesses(...names)
+      const stopped = new Set(all.filter(({ state }) => 'Tt'.includes(state)).map(({ pid }) => pid))
+      const moving = all.filter(({ pid }) => !stopped.has(pid))
+      for (const { pid } of moving) signal(pid, 'SIGSTOP')
+      // One in the middle of a vfork waits for its child, which was stopped first: it does not move either.
+      const waits = ({ pid, state }: Seen) =>
+        state === 'D' && all.some((one) => one.parent === pid && stopped.has(one.pid))
+      const now = moving.every(waits) ? all.map(({ pid }) => pid).join(' ') : undefined
+      if (now !== undefined && now === before) return
+      before = now
+      if (moving.length > 0) await sleep(LOOK_AGAIN_MS)
+    }
+    throw new Error(`The processes of ${names.join(', ')} cannot be stopped.`)
+  }
+
+  function thaw(...names: string[]): void {
+    for (const { pid } of findProcesses(...names)) signal(pid, 'SIGCONT')
+  }
+
+  /** Stopped before they are killed, so that none of them sees another one die and goes on. */
+  async function killAll(...names: string[]): Promise<void> {
+    const until = Date.now() + DEATH_MS_MAX
+    while (Date.now() < until) {
+      const left = membersAmong(await lookAtProcesses(), names)
+      if (left.length === 0) return
+      for (const { pid } of left) signal(pid, 'SIGSTOP')
+      for (const { pid } of left) signal(pid, 'SIGKILL')
+      await sleep(LOOK_AGAIN_MS)
+    }
+    throw new Error(`The processes of ${names.join(', ')} do not end.`)
+  }
+
+  return { membersAmong, findProcesses, freeze, thaw, killAll }
+}
+
+/** One that has ended meanwhile needs no signal. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
