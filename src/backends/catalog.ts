@@ -51,6 +51,14 @@ export const BACKENDS = {
       return openPodBackend({ fleet, ...kubernetes })
     },
   },
+  'agent-sandbox': {
+    canPause: true,
+    canSnapshot: false,
+    async open({ fleet, kubernetes }) {
+      const { openAgentSandboxBackend } = await import('./agent-sandbox/backend.ts')
+      return openAgentSandboxBackend({ fleet, ...kubernetes })
+    },
+  },
 } as const satisfies Record<BackendName, Listed>
 
 export function listedAbilities(): BackendAbilities[] {

@@ -143,7 +143,10 @@ async function createPod(cluster: Cluster, wanted: Wanted, call: Call): Promise<
         `${ref} is there already, and is being deleted, or not what was asked for`,
       )
   })
-  await whenBegun(cluster, ref, (asked) => lookFor(cluster, ref, asked), call)
+  await whenBegun(cluster, ref, call, {
+    find: () => lookFor(cluster, ref, call),
+    remove: (pod) => deletePod(cluster, pod, ref, call),
+  })
   return { ref }
 }
 

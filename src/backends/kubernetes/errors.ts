@@ -54,6 +54,11 @@ export function isAbsent(error: unknown, name: string): boolean {
   return says(error, 404, 'NotFound') && (error.own?.details?.name ?? name) === name
 }
 
+/** It is not any more what it was when it was looked at: it has been changed, or is another one of the same name. */
+export function isConflict(error: unknown): boolean {
+  return says(error, 409, 'Conflict')
+}
+
 /** A list, or a watch, can go on from a moment for some minutes only. */
 export function isTooOld(error: unknown): boolean {
   return error instanceof Refusal && error.status === 410

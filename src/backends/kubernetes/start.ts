@@ -1,6 +1,5 @@
 import { BackendError, type Call } from '../backend.ts'
 import type { Cluster } from './cluster.ts'
-import { deletePod } from './end.ts'
 import type { Pod } from './pod.ts'
 import { type PodState, stateOf } from './pod-state.ts'
 
@@ -20,14 +19,14 @@ const WRONG = ['InvalidImageName', 'ErrImageNeverPull', 'CreateContainerConfigEr
 export async function whenBegun(
   cluster: Cluster,
   ref: string,
-  find: (call: Call) => Promise<Pod | undefined>,
   call: Call,
+  { find, remove }: { find(): Promise<Pod | undefined>; remove(pod: Pod): Promise<unknown> },
 ): Promise<void> {
   for (const until = Date.now() + BEGUN_MS_MAX; ; ) {
-    const pod = await find(call)
+    const pod = await find()
     const state = pod && stateOf(pod)
     if (pod && state?.is === 'refused' && isWrong(state)) {
-      await deletePod(cluster, pod, ref, call)
+      await remove(pod)
       throw new BackendError('spec_invalid', `${ref} cannot be made as it is: ${state.why}`)
     }
     const isOnItsWay = !state || ['refused', 'starting', 'unscheduled'].includes(state.is)

@@ -1,0 +1,60 @@
+import { BackendError, type Call, type Wanted } from '../backend.ts'
+import { says } from '../kubernetes/errors.ts'
+import { ANNOTATION, LABEL, labelsOf } from '../kubernetes/labels.ts'
+import { nameOf, refOf } from '../kubernetes/names.ts'
+import { podSpecOf, WORKSPACE_VOLUME } from '../kubernetes/recipe.ts'
+import { whenBegun } from '../kubernetes/start.ts'
+import { hasSidecars } from '../kubernetes/version.ts'
+import { createClaim } from './create-claim.ts'
+import { endInstance } from './end.ts'
+import { findInstance } from './instance.ts'
+import { sandboxesPath } from './resource.ts'
+import type { Site } from './site.ts'
+import { volumeClaim } from './volumes.ts'
+
+const STORAGE = '1Gi'
+
+/**
+ * The name is that of the life, so one is made, however often and by how many that is asked for.
+ *
+ * Killed half-way: there is one or there is none, and whoever asks again finds that out.
+ */
+export async function createSandbox(site: Site, wanted: Wanted, call: Call): Promise<{ ref: string }> {
+  const { api, home, options } = site.cluster
+  const { spec, checkpointRef } = wanted
+  if (options.pool && spec.template === undefined) return createClaim(site, wanted, options.pool, call)
+  if (checkpointRef !== undefined)
+    throw new BackendError('spec_invalid', `${checkpointRef} is a sandbox that sleeps, and no other can begin as that`)
+  const name = nameOf(home, wanted)
+  const ref = refOf(home, name)
+  const labels = labelsOf(home, wanted, 'agent-sandbox')
+  const annotations = { [ANNOTATION.agent]: spec.agent ? 'own' : 'none' }
+  const needs = { hasSidecars: spec.agent?.sidecar !== undefined && (await hasSidecars(api, call)) }
+  const body = {
+    apiVersion: `agents.x-k8s.io/${site.served.dialect.version}`,
+    kind: 'Sandbox',
+    metadata: { name, labels },
+    spec: {
+      ...site.served.dialect.spec('awake'),
+      podTemplate: { metadata: { labels, annotations }, spec: podSpecOf(wanted, options, needs) },
+      volumeClaimTemplates: [volumeClaim(WORKSPACE_VOLUME, options.storage ?? STORAGE)],
+    },
+  }
+  await api.json({ method: 'POST', path: sandboxesPath(site), body }, call).catch(async (error: unknown) => {
+    if (!says(error, 409, 'AlreadyExists')) throw error
+    const there = (await findInstance(site, ref, call))?.sandbox
+    if (there?.labels[LABEL.life] !== wanted.life || there.isDeleted)
+      throw new BackendError(
+        'sandbox_unreachable',
+        `${ref} is there already, and is being deleted, or is not what was asked for`,
+      )
+  })
+  await whenBegun(site.cluster, ref, call, {
+    find: async () => (await findInstance(site, ref, call))?.pod,
+    remove: async () => {
+      const instance = await findInstance(site, ref, call)
+      if (instance) await endInstance(site, instance, call)
+    },
+  })
+  return { ref }
+}

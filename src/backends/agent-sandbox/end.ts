@@ -1,0 +1,69 @@
+import { BackendError, type Call, type Target } from '../backend.ts'
+import { deletePod } from '../kubernetes/end.ts'
+import { isAbsent, isConflict } from '../kubernetes/errors.ts'
+import { incarnationOf } from '../kubernetes/pod.ts'
+import { overtaken } from '../kubernetes/targets.ts'
+import { deleteClaim } from './claim.ts'
+import { findInstance, type Instance, sightingOf } from './instance.ts'
+import { type Sandbox, sandboxesPath } from './resource.ts'
+import type { Site } from './site.ts'
+
+const GONE_MS_MAX = 45_000
+const LOOK_AGAIN_MS = 500
+const CHANGES_MAX = 20
+
+/** Ends what is meant, and nothing that was resumed meanwhile: of what has been changed since it was looked at, nothing is deleted. */
+export async function end(site: Site, target: Target, call: Call): Promise<void> {
+  for (let changes = 0; changes < CHANGES_MAX; changes++) {
+    const instance = await findInstance(site, target.ref, call)
+    if (!instance) return
+    requireEndable(instance, target)
+    if (await endInstance(site, instance, call)) return
+  }
+  throw new BackendError('sandbox_unreachable', `${target.ref} is changed by others again and again`)
+}
+
+function requireEndable(instance: Instance, { ref, incarnation }: Target): void {
+  const seen = sightingOf(instance)
+  const now = seen.is === 'suspended' || !instance.pod ? null : incarnationOf(instance.pod)
+  if (now !== incarnation)
+    throw overtaken(ref, `it is ${now ?? 'one that does not run'}, and ${incarnation ?? 'such a one'} was meant`)
+}
+
+/**
+ * Deletes it, with its volumes and its pod, and returns when there is nothing left of it; false when it has been changed since it was
+ * seen. The resource goes first, because its controller would make another pod.
+ */
+export async function endInstance(site: Site, instance: Instance, call: Call): Promise<boolean> {
+  const { ref, claim, sandbox, pod } = instance
+  if (sandbox && !(await deleteSandbox(site, sandbox, call))) return false
+  if (claim) await deleteClaim(site, claim, call)
+  // Otherwise it would have as long to end as one that somebody else deletes.
+  if (pod)
+    await deletePod(site.cluster, pod, ref, call).catch((error: unknown) => {
+      if (!(error instanceof BackendError && error.type === 'overtaken')) throw error
+    })
+  for (const until = Date.now() + GONE_MS_MAX; ; await site.cluster.watch.change(ref, LOOK_AGAIN_MS, call)) {
+    const left = await findInstance(site, ref, call)
+    const isSame = left && (left.claim?.uid ?? left.sandbox?.uid) === (claim?.uid ?? sandbox?.uid)
+    if (!isSame) return true
+    if (Date.now() > until)
+      throw new BackendError('sandbox_unreachable', `${ref} was deleted, and is still there: is its controller?`)
+  }
+}
+
+/** All that it owns goes before it does, so that what is gone has left nothing. */
+async function deleteSandbox(site: Site, { name, uid, version, isDeleted }: Sandbox, call: Call): Promise<boolean> {
+  if (isDeleted) return true
+  const path = `${sandboxesPath(site)}/${name}`
+  const preconditions = { uid, resourceVersion: version }
+  const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions, propagationPolicy: 'Foreground' }
+  try {
+    await site.cluster.api.json({ method: 'DELETE', path, body }, call)
+    return true
+  } catch (error) {
+    if (isAbsent(error, name)) return true
+    if (isConflict(error)) return false
+    throw error
+  }
+}
