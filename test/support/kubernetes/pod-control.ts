@@ -159,7 +159,7 @@ export class PodControl {
   }
 
   /** Pods that are said to run, and run nothing. */
-  seed(count: number, makePod: (n: number) => Draft): void {
+  seed(count: number, makePod: (n: number) => Draft = () => ({})): void {
     const { store, kubelet, options } = this.cluster
     for (let n = 0; n < count; n++) {
       const draft = makePod(n)
@@ -183,7 +183,7 @@ export class PodControl {
           restartPolicy: 'Always',
           terminationGracePeriodSeconds: 30,
           nodeName: 'node-1',
-          containers: [],
+          containers: [{ name: 'agent', image: 'sandman-test' }],
           ...draft.spec,
         },
       } as KubeObject
