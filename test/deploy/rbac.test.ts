@@ -14,8 +14,7 @@ const VERSIONS = ['v1.33.0', 'v1.35.0']
 
 type Case = {
   backend: string
-  /** Those that it needs. */
-  roles: string[]
+  role: string
   open(options: KubernetesOptions): Promise<Backend>
   /** The clusters that it does different things in. */
   clusters: FakeKubernetesOptions[]
@@ -26,7 +25,7 @@ type Case = {
 const CASES: Case[] = [
   {
     backend: 'kubernetes-pod',
-    roles: ['sandman-worker'],
+    role: 'sandman-kubernetes-pod',
     open: openPodBackend,
     clusters: VERSIONS.map((version) => ({ version })),
     strange: {
@@ -55,8 +54,8 @@ async function live(one: Case, options: FakeKubernetesOptions, rules: RoleRule[]
 }
 
 describe.each(CASES)('of $backend', (one) => {
-  test('every call is allowed by its roles, and every verb of these is one that is called', async () => {
-    const rules = await readRules(...one.roles)
+  test('every call is allowed by its Role, and every verb of that is one that is called', async () => {
+    const rules = await readRules(one.role)
     const lives: Lived[] = []
     for (const options of one.clusters) lives.push(await live(one, options, rules))
 
@@ -69,8 +68,8 @@ describe.each(CASES)('of $backend', (one) => {
     expect([...new Set(rules.flatMap(rightsIn))].sort()).toEqual([...used].sort())
   })
 
-  test('without a verb of these, something is forbidden', async () => {
-    const rules = await readRules(...one.roles)
+  test('what its Role does not say is forbidden', async () => {
+    const rules = await readRules(one.role)
     const less = rules.map((rule) => ({ ...rule, verbs: rule.verbs.filter((verb) => verb !== 'create') }))
     await expect(live(one, one.clusters.at(-1) ?? {}, less)).rejects.toMatchObject({ type: 'provider_unauthorized' })
   })
@@ -113,7 +112,7 @@ test('only the worker has rights, in the sandboxes’ namespace, and none with a
   const all = await readManifests()
   expect(all.filter(({ kind }) => /^Cluster(Role|RoleBinding)$/.test(kind ?? ''))).toEqual([])
   const roles = all.filter(({ kind }) => kind === 'Role')
-  expect(CASES.flatMap((one) => one.roles).sort()).toEqual(roles.map(({ metadata }) => metadata?.name).sort())
+  expect(CASES.map(({ role }) => role).sort()).toEqual(roles.map(({ metadata }) => metadata?.name).sort())
   for (const { metadata } of roles) {
     expect(metadata?.namespace).toBe(namespace)
     const { roleRef, subjects } = await readManifest<V1RoleBinding>('RoleBinding', String(metadata?.name))

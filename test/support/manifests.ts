@@ -1,7 +1,14 @@
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { parseEnv } from 'node:util'
-import type { KubernetesObject, V1Role } from '@kubernetes/client-node'
+import type {
+  KubernetesObject,
+  V1Container,
+  V1Deployment,
+  V1Job,
+  V1PodTemplateSpec,
+  V1Role,
+} from '@kubernetes/client-node'
 import { load, loadAll } from 'js-yaml'
 
 export const DEPLOY = path.resolve(import.meta.dirname, '../../deploy/kubernetes')
@@ -46,8 +53,25 @@ export async function readSettings(): Promise<Record<string, string>> {
 
 export type RoleRule = { apiGroups: string[]; resources: string[]; verbs: string[]; resourceNames?: string[] }
 
-/** What whoever has all of these roles may do. */
-export async function readRules(...roles: string[]): Promise<RoleRule[]> {
-  const read = await Promise.all(roles.map((name) => readManifest<V1Role>('Role', name)))
-  return read.flatMap(({ rules = [] }) => rules as RoleRule[])
+export async function readRules(role: string): Promise<RoleRule[]> {
+  const { rules = [] } = await readManifest<V1Role>('Role', role)
+  return rules as RoleRule[]
+}
+
+/** As the Procfile calls them, but for `release`. */
+export const PROCESSES = ['migrate', 'web', 'worker'] as const
+export type ProcessName = (typeof PROCESSES)[number]
+
+export async function readTemplate(process: ProcessName): Promise<V1PodTemplateSpec> {
+  const kind = process === 'migrate' ? 'Job' : 'Deployment'
+  const { spec } = await readManifest<V1Deployment | V1Job>(kind, `sandman-${process}`)
+  if (!spec) throw new Error(`${process} has no pods`)
+  return spec.template
+}
+
+/** There is one in each. */
+export async function readContainer(process: ProcessName): Promise<V1Container> {
+  const [container, ...others] = (await readTemplate(process)).spec?.containers ?? []
+  if (!container || others.length > 0) throw new Error(`${process} has not one container, but ${others.length + 1}`)
+  return container
 }
