@@ -1,6 +1,8 @@
+import { Holds } from '../holds.ts'
 import { Api } from './api.ts'
 import { Bell } from './bell.ts'
 import { catalogue, namespaceObject, type Served } from './catalogue.ts'
+import { Controllers } from './controllers.ts'
 import { GarbageCollector } from './garbage.ts'
 import { Kubelet } from './kubelet.ts'
 import { Lists } from './lists.ts'
@@ -9,6 +11,7 @@ import type { Hands } from './perform.ts'
 import type { Node } from './pod-worker.ts'
 import type { Resource } from './resources.ts'
 import type { Runtime } from './runtime/runtime.ts'
+import type { ControllerStep } from './sandbox-controller.ts'
 import { Store } from './store.ts'
 import { Volumes } from './volumes.ts'
 import { Watches } from './watches.ts'
@@ -26,6 +29,8 @@ export type ClusterOptions = {
   /** So long is the end of a container not told after the end of its output. */
   statusLagMs: number
   bookmarkEveryMs: number
+  /** As of agent-sandbox v0.5.0 to v0.5.3: one that was resumed still says that it is suspended. */
+  staleSuspended: boolean
 }
 
 const DEFAULTS: Omit<ClusterOptions, 'images'> = {
@@ -36,6 +41,7 @@ const DEFAULTS: Omit<ClusterOptions, 'images'> = {
   schedulable: true,
   statusLagMs: 0,
   bookmarkEveryMs: 60_000,
+  staleSuspended: false,
 }
 
 /** All parts of a cluster, and who knows whom. */
@@ -52,6 +58,8 @@ export class Cluster {
   readonly node: Node
   readonly hands: Hands
   readonly runtime: Runtime
+  readonly steps = new Holds<ControllerStep>()
+  readonly controllers: Controllers
   readonly #stopping = new AbortController()
   #aheadMs = 0
 
@@ -84,6 +92,14 @@ export class Cluster {
     new GarbageCollector(store, this.resources, nowMs)
     const { api, lists, watches, logs, kubelet } = this
     this.hands = { api, lists, watches, logs, kubelet, nowMs, goneAs: 'event' }
+    this.controllers = new Controllers({
+      api,
+      store,
+      resource: (id) => this.resource(id),
+      nowMs,
+      reach: (step) => this.steps.reach(step),
+      staleSuspended: this.options.staleSuspended,
+    })
     for (const name of new Set(['default', namespace])) store.add('namespaces', namespaceObject(name, this.nowMs))
   }
 
@@ -95,6 +111,7 @@ export class Cluster {
   advance(ms: number): void {
     this.#aheadMs += ms
     this.kubelet.expire()
+    this.controllers.lookAgain()
   }
 
   resource(id: string): Resource {
@@ -106,6 +123,8 @@ export class Cluster {
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.watches.stop()
+    this.steps.openAll()
+    await this.controllers.stop()
     await this.kubelet.stop()
     await this.runtime.stop()
   }
