@@ -22,9 +22,12 @@ export type LogPosition = {
   bytes: number
   /** The moment of the first line that was counted. When it is another one, the log has forgotten its beginning. */
   firstNs?: bigint | undefined
+  /** The latest moment of all that was read: then what comes later is all that is new for sure. */
+  latestNs?: bigint | undefined
 }
 
-const CURSOR = /^(?<container>[0-9a-f-]{12,40})\.(?<since>\d{1,20})\.(?<bytes>\d{1,15})(?:~(?<first>\d{1,20}))?$/
+const CURSOR =
+  /^(?<container>[0-9a-f-]{12,40})\.(?<since>\d{1,20})\.(?<bytes>\d{1,15})(?:~(?<first>\d{1,20})(?:~(?<latest>\d{1,20}))?)?$/
 
 const SECOND_NS = 1_000_000_000n
 /** Nothing is logged so long after its moment, but for the rest of a long line. */
@@ -32,9 +35,15 @@ const LATE_NS_MAX = 60n * SECOND_NS
 
 export function positionOf(container: string, cursor: string | undefined): LogPosition {
   if (cursor === undefined) return { container, sinceNs: 0n, bytes: 0 }
-  const { container: of, since = '', bytes, first } = CURSOR.exec(cursor)?.groups ?? {}
+  const { container: of, since = '', bytes, first, latest } = CURSOR.exec(cursor)?.groups ?? {}
   if (of === container)
-    return { container, sinceNs: BigInt(since), bytes: Number(bytes), firstNs: first ? BigInt(first) : undefined }
+    return {
+      container,
+      sinceNs: BigInt(since),
+      bytes: Number(bytes),
+      firstNs: first ? BigInt(first) : undefined,
+      latestNs: latest ? BigInt(latest) : undefined,
+    }
   throw new BackendError('spec_invalid', `No output of ${container} was ever read up to ${JSON.stringify(cursor)}`)
 }
 
@@ -49,6 +58,8 @@ export function nanosecondsOf(moment: string): bigint | undefined {
     : BigInt(Date.parse(`${seconds}${zone}`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'))
 }
 
+type Mark = { since: bigint; bytes: number; first: bigint | undefined }
+
 /** Follows what is read of a log, and knows where that has come to. */
 export class LogReader {
   readonly #container: string
@@ -59,20 +70,29 @@ export class LogReader {
   /** The first line that was counted, and the one that should be the first now. */
   #first: bigint | undefined
   #firstKnown: bigint | undefined
-  /** The moment that is counted from next, and what has been read from there on. */
-  #next: { since: bigint; bytes: number; first: bigint | undefined } | undefined
+  /** The moment that is counted from next, and what has been read from there on; and the one after that. */
+  #next: Mark | undefined
+  #later: Mark | undefined
   #latest = 0n
+  /** Of all that was read, also before. */
+  #latestKnown: bigint
+  /** The same, as it was before the first line. */
+  #latestBefore = 0n
+  /** What is not later has been read, or cannot be told from what has: set when the place was lost. */
+  #readUpTo: bigint | undefined
 
-  constructor({ container, sinceNs, bytes, firstNs }: LogPosition) {
+  constructor({ container, sinceNs, bytes, firstNs, latestNs = 0n }: LogPosition) {
     this.#container = container
     this.#since = sinceNs
     this.#known = bytes
     this.#firstKnown = firstNs
+    this.#latestKnown = latestNs
   }
 
   get cursor(): string {
     const first = this.#first ?? this.#firstKnown
-    return `${this.#container}.${this.#since}.${this.#bytes}${first === undefined ? '' : `~${first}`}`
+    const known = first === undefined ? '' : `~${first}~${this.#latestKnown}`
+    return `${this.#container}.${this.#since}.${this.#bytes}${known}`
   }
 
   /** Where the log is to be read from. */
@@ -86,7 +106,8 @@ export class LogReader {
     this.#bytes = 0
     this.#firstKnown = this.#first ?? this.#firstKnown
     this.#first = undefined
-    this.#next = undefined
+    this.#next = this.#later = undefined
+    this.#readUpTo = undefined
     return `${this.#since / SECOND_NS}.${String(this.#since % SECOND_NS).padStart(9, '0')}`
   }
 
@@ -105,35 +126,49 @@ export class LogReader {
     )
   }
 
-  /** From here on everything is new: what was between this and the cursor, nobody has any more. */
-  beginAnew(): void {
+  /**
+   * From this line on, which was the first, it counts anew: some of what was between this and the cursor, nobody has any more. Returns
+   * what is new of the line. Of the others only those are that are later than all that was read.
+   */
+  beginAnew({ atNs, bytes }: LogLine): Buffer {
     this.#known = this.#bytes
     this.#firstKnown = this.#first
+    this.#readUpTo = this.#latestBefore
+    return atNs > this.#readUpTo ? bytes : NOTHING
   }
 
   /** What of a line is new. */
   read({ atNs, bytes, isOpen }: LogLine): Buffer {
     if (atNs < this.#since && !this.hasCaughtUp) return NOTHING // asked for in whole seconds, it begins too early
+    if (this.#first === undefined) this.#latestBefore = this.#latestKnown
     this.#first ??= atNs
-    const fresh = bytes.subarray(Math.max(0, this.#known - this.#bytes))
+    if (atNs > this.#latestKnown) this.#latestKnown = atNs
+    const isRead = this.#readUpTo !== undefined && atNs <= this.#readUpTo
+    const fresh = isRead ? NOTHING : bytes.subarray(Math.max(0, this.#known - this.#bytes))
     this.#bytes += bytes.length
-    if (this.#next && atNs >= this.#next.since) {
-      this.#next.bytes += bytes.length
-      this.#next.first ??= atNs
-    }
+    for (const mark of [this.#next, this.#later])
+      if (mark && atNs >= mark.since) {
+        mark.bytes += bytes.length
+        mark.first ??= atNs
+      }
     if (atNs > this.#latest) this.#latest = atNs
     // Not within a long line, whose rest is still to come, with the moment of its beginning.
-    if (!isOpen && this.hasCaughtUp) this.#moveOn()
+    if (!isOpen) this.#moveOn()
     return fresh
   }
 
+  /** Marks are set also in what was read before: otherwise one who is cut off again and again would always begin where it began. */
   #moveOn(): void {
-    if (this.#next && this.#latest - this.#next.since > LATE_NS_MAX) {
+    if (this.#later && this.#latest - this.#later.since > LATE_NS_MAX) {
+      this.#next = this.#later
+      this.#later = undefined
+    }
+    if (this.#next && this.hasCaughtUp) {
       this.#since = this.#next.since
       this.#bytes = this.#known = this.#next.bytes
       this.#first = this.#firstKnown = this.#next.first
       this.#next = undefined
     }
-    this.#next ??= { since: this.#latest + 1n, bytes: 0, first: undefined }
+    this.#later ??= { since: this.#latest + 1n, bytes: 0, first: undefined }
   }
 }

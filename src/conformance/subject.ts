@@ -33,8 +33,11 @@ export type Claims = {
   labelsAdopted: boolean
   /** It keeps to `limits.memoryBytesMax`, and tells an agent that was killed for its memory from one that was merely killed. */
   memoryLimit: boolean
-  /** It runs a sidecar beside the agent. What tells whether that lives must not be the backend itself. */
-  sidecar: 'none' | { isAlive(ref: string): Promise<boolean> }
+  /**
+   * It runs a sidecar beside the agent. What tells whether that lives must not be the backend itself. `endsWithAgent`: the provider
+   * ends it by itself when the agent has ended, and begins it again when it ends before that.
+   */
+  sidecar: 'none' | { isAlive(ref: string): Promise<boolean>; endsWithAgent?: true }
 }
 
 /** One promise, and how it is tried. It runs by itself, in a fleet of its own, and leaves nothing behind. */

@@ -1,6 +1,4 @@
-import { BackendError, type Call, type CheckpointCondition } from '../backend.ts'
-import { LABEL, type Labels } from '../kubernetes/labels.ts'
-import { nameOf, refOf } from '../kubernetes/names.ts'
+import { BackendError, type Call, type CheckpointCondition, type ListedCheckpoint, type Listing } from '../backend.ts'
 import { checkpointRefOf, findInstance, sightingOf } from './instance.ts'
 import { discardPodSnapshot, listPodSnapshots, verifyPodSnapshot } from './pod-snapshots.ts'
 import type { Site } from './site.ts'
@@ -38,11 +36,18 @@ export async function discard(site: Site, checkpointRef: string, call: Call): Pr
   if (snapshot !== undefined) await discardPodSnapshot(site, snapshot, call)
 }
 
-export function listCheckpoints(site: Site, cursor: string | undefined, call: Call) {
-  const { home } = site.cluster
-  const refOfCheckpoint = ({ [LABEL.life]: life }: Labels, name: string) =>
-    life && `${refOf(home, nameOf(home, { life }))}@${sleepsOnSnapshot(name)}`
-  return listPodSnapshots(site, cursor, refOfCheckpoint, call)
+export async function listCheckpoints(
+  site: Site,
+  cursor: string | undefined,
+  call: Call,
+): Promise<Listing<ListedCheckpoint>> {
+  const { items, next } = await listPodSnapshots(site, cursor, call)
+  const listed = items.map(({ name, ref, sandboxId }) => ({
+    ref: `${ref}@${sleepsOnSnapshot(name)}`,
+    sandboxId,
+    kind: 'pause' as const,
+  }))
+  return { items: listed, next }
 }
 
 export function missing(checkpointRef: string, why: string): BackendError {

@@ -47,8 +47,16 @@ export function sightingOf(instance: Instance): Sighting {
   }
   if (!pod) return isExpired(sandbox) ? asleep(instance) : changing(`it has no pod yet${whyNotReady(sandbox)}`)
   const state = stateOf(pod)
-  if (state.is === 'running') return { is: 'running', incarnation: incarnation as string }
+  if (state.is === 'running')
+    return isProven(sandbox, pod)
+      ? { is: 'running', incarnation: incarnationOf(pod) }
+      : changing(`it does not say that it was restored from ${sandbox.restores}`)
   return state.is === 'ended' || state.is === 'evicted' ? asleep(instance) : changing(state.why)
+}
+
+/** That a pod runs does not mean that it is what was to be restored: it may have begun anew, without a word. */
+export function isProven({ restores }: Sandbox, { conditions: { PodRestored } }: Pod): boolean {
+  return restores === undefined || (PodRestored?.status === 'True' && PodRestored.message.includes(restores))
 }
 
 /** Its own time is over, which somebody else has set: its pod was removed, and it was not. */

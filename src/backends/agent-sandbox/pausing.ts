@@ -5,7 +5,15 @@ import { stateOf } from '../kubernetes/pod-state.ts'
 import { overtaken, requireRunning } from '../kubernetes/targets.ts'
 import { missing, sleepsOnSnapshot, snapshotIn, verify } from './checkpoints.ts'
 import { startClaimed } from './create-claim.ts'
-import { checkpointRefOf, type Instance, isExpired, requireInstance, sightingOf, whyNotReady } from './instance.ts'
+import {
+  checkpointRefOf,
+  type Instance,
+  isExpired,
+  isProven,
+  requireInstance,
+  sightingOf,
+  whyNotReady,
+} from './instance.ts'
 import { takePodSnapshot } from './pod-snapshots.ts'
 import { changeSandbox, SANDBOX_ANNOTATION, type Sandbox, SNAPSHOT_NAME } from './resource.ts'
 import type { Site } from './site.ts'
@@ -34,10 +42,11 @@ export async function suspend(site: Site, target: Target, key: string, call: Cal
     if (!sandbox || sandbox.isDeleted || !pod) throw notReady(instance)
     const hasEnded = sightingOf(instance).is === 'suspended'
     if (!hasEnded) requireRunning(pod, target)
+    const { labels } = instance.claim ?? sandbox
     const sleepsOn =
       site.keeps === 'disk' || hasEnded
         ? pod.uid
-        : sleepsOnSnapshot(await takePodSnapshot(site, pod, (instance.claim ?? sandbox).labels, key, call))
+        : sleepsOnSnapshot(await takePodSnapshot(site, pod, { ref: target.ref, labels, key }, call))
     const metadata = { annotations: { [SANDBOX_ANNOTATION.sleepsOn]: sleepsOn } }
     const spec = site.served.dialect.spec('asleep')
     if (await changeSandbox(site, sandbox, { metadata, spec }, call)) return whenAsleep(site, target.ref, call)
@@ -83,10 +92,9 @@ async function wake(site: Site, { ref, sandbox, pod }: Instance, snapshot: strin
   if (!sandbox) return
   if (!sandbox.isToSleep && pod && !isExpired(sandbox)) return deletePod(site.cluster, pod, ref, call) // its controller makes another
   const metadata = { annotations: { [SANDBOX_ANNOTATION.sleepsOn]: null } }
-  const podTemplate = { metadata: { annotations: { [SNAPSHOT_NAME]: snapshot ?? null } } }
   const spec = {
     ...site.served.dialect.spec('awake'),
-    ...(snapshot !== sandbox.restores && { podTemplate }),
+    ...(snapshot !== sandbox.restores && restoring(snapshot)),
     ...(isExpired(sandbox) && { shutdownTime: null }),
   }
   // Who was faster has woken it, or has changed something else: whoever waits for it sees which.
@@ -107,17 +115,21 @@ async function whenReady(site: Site, ref: string, call: Call): Promise<Instance 
       await deletePod(site.cluster, pod, ref, call)
     }
     const { Ready } = sandbox.conditions
-    if (pod && state?.is === 'running' && Ready?.isTrue && Ready.isCurrent) {
-      if (isProvenToBe(sandbox, pod)) return instance
+    const isReady = state?.is === 'running' && Ready?.isTrue && Ready.isCurrent
+    if (pod && isReady && !isProven(sandbox, pod)) {
       if (Date.now() > until || pod.conditions.PodRestored?.status === 'False') throw notRestored(ref, sandbox, pod)
-    } else if (Date.now() > until) return undefined
+    } else if (isReady && sandbox.restores !== undefined) {
+      // A pod that comes after this one, because its node was lost, is not to go back to what was then.
+      await changeSandbox(site, sandbox, { spec: restoring(undefined) }, call)
+    } else if (isReady) return instance
+    else if (Date.now() > until) return undefined
     await site.cluster.watch.change(pod?.name ?? sandbox.podName, LOOK_AGAIN_MS, call)
   }
 }
 
-/** That a pod is ready does not mean that it is what was to be restored: it may have begun anew, without a word. */
-function isProvenToBe({ restores }: Sandbox, { conditions: { PodRestored } }: Pod): boolean {
-  return restores === undefined || (PodRestored?.status === 'True' && PodRestored.message.includes(restores))
+/** What a pod is to begin as; or that it is to begin as it is. */
+function restoring(snapshot: string | undefined): object {
+  return { podTemplate: { metadata: { annotations: { [SNAPSHOT_NAME]: snapshot ?? null } } } }
 }
 
 function notRestored(ref: string, { restores }: Sandbox, pod: Pod): BackendError {

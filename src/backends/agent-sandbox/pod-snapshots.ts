@@ -1,6 +1,6 @@
-import { BackendError, type Call, type CheckpointCondition, type ListedCheckpoint, type Listing } from '../backend.ts'
+import { BackendError, type Call, type CheckpointCondition } from '../backend.ts'
 import { isAbsent, says, Unreadable } from '../kubernetes/errors.ts'
-import { LABEL, type Labels } from '../kubernetes/labels.ts'
+import { ANNOTATION, LABEL, type Labels } from '../kubernetes/labels.ts'
 import { nameOf } from '../kubernetes/names.ts'
 import type { Pod, WireMeta } from '../kubernetes/pod.ts'
 import { pageOf } from '../kubernetes/pods.ts'
@@ -9,34 +9,60 @@ import type { Site } from './site.ts'
 /** How long a node may take to write down the memory of a pod. */
 const TAKEN_MS_MAX = 240_000
 const LOOK_AGAIN_MS = 250
+/** Those who ask at once do so within this. */
+const STALE_MS = 15_000
+
+/** On a snapshot: what has triggered it, which is removed with it. */
+const TRIGGER = 'sandman.trigger'
 
 type WireCondition = { type: string; status: string; reason?: string; message?: string }
-type WireTrigger = { kind?: string; status?: { conditions?: WireCondition[]; snapshotCreated?: { name?: string } } }
+type WireTrigger = {
+  kind?: string
+  metadata?: WireMeta
+  status?: { conditions?: WireCondition[]; snapshotCreated?: { name?: string } }
+}
 type WireSnapshot = { kind?: string; metadata?: WireMeta; status?: { conditions?: WireCondition[] } }
 
 const pathOf = ({ cluster }: Site, resource: 'podsnapshots' | 'podsnapshotmanualtriggers') =>
   `/apis/podsnapshot.gke.io/v1/namespaces/${cluster.home.namespace}/${resource}`
 
+/** Whose pod it is, and by which pause it is to sleep. */
+export type Asked = { ref: string; labels: Labels; key: string }
+
 /**
- * Has the node write down the memory of a pod, and returns what that is called. The trigger has the name of the pause, so it is written
- * once, however often that is asked for.
+ * Has the node write down the memory of a pod, and returns what that is called. The trigger has the name of the pause, so those who ask
+ * at once get the same one. What was left by somebody who died before the pod was ended is thrown away: it has run on since.
  */
-export async function takePodSnapshot(site: Site, pod: Pod, owner: Labels, key: string, call: Call): Promise<string> {
+export async function takePodSnapshot(site: Site, pod: Pod, asked: Asked, call: Call): Promise<string> {
   const { api, home } = site.cluster
-  const name = nameOf(home, { life: key })
+  const name = nameOf(home, { life: asked.key })
   const path = pathOf(site, 'podsnapshotmanualtriggers')
+  await removeStale(site, name, call)
   const body = {
     apiVersion: 'podsnapshot.gke.io/v1',
     kind: 'PodSnapshotManualTrigger',
-    metadata: { name, labels: owner },
+    metadata: { name, labels: asked.labels },
     spec: { targetPod: pod.name },
   }
   await api.json({ method: 'POST', path, body }, call).catch((error: unknown) => {
     if (!says(error, 409, 'AlreadyExists')) throw error
   })
   const snapshot = await whenTriggered(site, name, call)
-  await label(site, snapshot, owner, call)
+  await label(site, snapshot, asked, name, call)
   return snapshot
+}
+
+async function removeStale(site: Site, name: string, call: Call): Promise<void> {
+  const path = `${pathOf(site, 'podsnapshotmanualtriggers')}/${name}`
+  const found = await site.cluster.api.json<WireTrigger>({ path }, call).catch((error: unknown) => {
+    if (isAbsent(error, name)) return undefined
+    throw error
+  })
+  const { metadata, status } = found ?? {}
+  const snapshot = status?.snapshotCreated?.name
+  if (!snapshot || Date.now() - Date.parse(metadata?.creationTimestamp ?? '') < STALE_MS) return
+  await remove(site, 'podsnapshots', snapshot, call)
+  await remove(site, 'podsnapshotmanualtriggers', name, call)
 }
 
 async function whenTriggered(site: Site, name: string, call: Call): Promise<string> {
@@ -60,9 +86,10 @@ async function whenTriggered(site: Site, name: string, call: Call): Promise<stri
 }
 
 /** So that it is found by its owner, also when whoever asked for it has died. */
-async function label(site: Site, name: string, labels: Labels, call: Call): Promise<void> {
+async function label(site: Site, name: string, { ref, labels }: Asked, trigger: string, call: Call): Promise<void> {
   const path = `${pathOf(site, 'podsnapshots')}/${name}`
-  await site.cluster.api.json({ method: 'PATCH', path, body: { metadata: { labels } }, as: 'merge-patch' }, call)
+  const metadata = { labels, annotations: { [ANNOTATION.ref]: ref, [TRIGGER]: trigger } }
+  await site.cluster.api.json({ method: 'PATCH', path, body: { metadata }, as: 'merge-patch' }, call)
 }
 
 /** Of the snapshot itself, and not of what has made it. */
@@ -91,6 +118,8 @@ export async function discardPodSnapshot(site: Site, name: string, call: Call): 
   const fleet = found?.metadata?.labels?.[LABEL.fleet]
   if (found && fleet !== site.cluster.home.fleet)
     throw new BackendError('spec_invalid', `Pod snapshot ${name} is not of fleet ${site.cluster.home.fleet}`)
+  const trigger = found?.metadata?.annotations?.[TRIGGER]
+  if (trigger) await remove(site, 'podsnapshotmanualtriggers', trigger, call)
   await remove(site, 'podsnapshots', name, call)
 }
 
@@ -106,22 +135,18 @@ async function remove(
   })
 }
 
-/** Those of pauses: what each is of is kept in an annotation of the sandbox, and here in a label. */
 export async function listPodSnapshots(
   site: Site,
   cursor: string | undefined,
-  refOfCheckpoint: (labels: Labels, name: string) => string | undefined,
   call: Call,
-): Promise<Listing<ListedCheckpoint>> {
+): Promise<{ items: { name: string; ref: string; sandboxId: string }[]; next: string | undefined }> {
   const asked = { backend: 'agent-sandbox', cursor } as const
   const { items, next } = await pageOf(site.cluster, pathOf(site, 'podsnapshots'), asked, call)
-  const listed = items.flatMap(({ metadata }): ListedCheckpoint[] => {
-    const { name = '', labels = {} } = metadata ?? {}
-    const ref = refOfCheckpoint(labels, name)
-    const sandboxId = labels[LABEL.sandbox]
-    return ref && sandboxId && labels[LABEL.fleet] === site.cluster.home.fleet
-      ? [{ ref, sandboxId, kind: 'pause' }]
-      : []
+  const listed = items.flatMap(({ metadata }) => {
+    const { name, labels = {}, annotations = {} } = metadata ?? {}
+    const { [LABEL.sandbox]: sandboxId, [LABEL.fleet]: fleet } = labels
+    const ref = annotations[ANNOTATION.ref]
+    return name && ref && sandboxId && fleet === site.cluster.home.fleet ? [{ name, ref, sandboxId }] : []
   })
   return { items: listed, next }
 }

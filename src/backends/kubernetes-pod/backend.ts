@@ -52,9 +52,7 @@ export async function openPodBackend(options: KubernetesOptions): Promise<Backen
     look: (ref, call) =>
       at('show a pod', call, async (cluster) => {
         const pod = await lookFor(cluster, ref, call)
-        if (pod) return sightingOf(pod)
-        await requireSame(cluster, ref, call)
-        return { is: 'absent' }
+        return pod ? sightingOf(pod) : { is: 'absent' }
       }),
     end: (target, call) =>
       at('delete a pod', call, async (cluster) => {
@@ -96,10 +94,11 @@ export async function openPodBackend(options: KubernetesOptions): Promise<Backen
   }
 }
 
-/** Undefined when there is none; fails for what is not this fleet's. */
+/** Undefined when there is none, in the very cluster that it was in; fails for what is not this fleet's. */
 async function lookFor(cluster: Cluster, ref: string, call: Call): Promise<Pod | undefined> {
   const pod = await findPod(cluster, nameIn(cluster.home, ref), call)
   if (pod) requireOwn(cluster.home, pod, ref)
+  else await requireSame(cluster, ref, call)
   return pod
 }
 

@@ -85,7 +85,9 @@ export class Api {
   async #send({ method = 'GET', path, query = {}, body, as }: Asked, { signal }: Call): Promise<IncomingMessage> {
     signal.throwIfAborted()
     const options: https.RequestOptions = {}
-    await this.#config.applyToHTTPSOptions(options)
+    await this.#config.applyToHTTPSOptions(options).catch((cause: unknown) => {
+      throw new BackendError('provider_unauthorized', `The kubeconfig's credentials cannot be had: ${cause}`, { cause })
+    })
     const text = body === undefined ? undefined : JSON.stringify(body)
     const headers = {
       ...options.headers,

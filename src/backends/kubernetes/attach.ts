@@ -9,9 +9,12 @@ import { podsPath } from './pods.ts'
 import { ownStatus } from './status.ts'
 
 const PIECE_BYTES_MAX = 64 * 1024
-/** How long after the end of its output a container may be said to run. */
-const END_MS_MAX = 5_000
+/** How long it is waited for that a container is said to have ended whose output has. Whoever reads it waits for longer. */
+const END_MS_MAX = 2_000
+/** Where nobody tells of changes. */
 const LOOK_AGAIN_MS = 250
+/** So often the log of a container that has ended is read until it is the same twice. */
+const READINGS_MAX = 4
 const NS_A_SECOND = 1_000_000_000n
 const MS_A_SECOND = 1_000
 /** In the output itself, because whoever reads that has to know. */
@@ -38,11 +41,19 @@ export async function* attachOwn(
     now = await whenSettled(cluster, find, agent, call)
     if (now !== 'ended') return // the stream has broken, or what speaks is not what was meant
   }
-  // It says nothing more: what is read from here on is all there is.
-  yield* pieces(await open(cluster, pod, reader, { follow: false }, call), reader)
-  if (!reader.hasCaughtUp)
-    throw new BackendError('sandbox_unreachable', `The log of ${agent.ref} ends before ${JSON.stringify(cursor)}`)
-  yield { bytes: new Uint8Array(), cursor: reader.cursor, isLast: true }
+  // It says nothing more. But a log that is cut on its way may end as if it were whole: what ends twice at the same byte is.
+  let isSecond = standing === 'speaking'
+  for (let reading = 0; reading < READINGS_MAX; reading++) {
+    let brought = 0
+    for await (const piece of pieces(await open(cluster, pod, reader, { follow: false }, call), reader)) {
+      brought += piece.bytes.length
+      yield piece
+    }
+    if (!reader.hasCaughtUp)
+      throw new BackendError('sandbox_unreachable', `The log of ${agent.ref} ends before ${JSON.stringify(cursor)}`)
+    if (brought === 0 && isSecond) return yield { bytes: new Uint8Array(), cursor: reader.cursor, isLast: true }
+    isSecond = true
+  }
 }
 
 type Standing = 'speaking' | 'ended' | 'not meant'
@@ -58,8 +69,11 @@ async function whenSettled(cluster: Cluster, find: Find, agent: Agent, call: Cal
     const housing = await find()
     if (!housing) return 'not meant'
     const standing = standingOf(housing.pod, agent)
-    if (standing !== 'speaking' || Date.now() > until) return standing
-    await cluster.watch.change(housing.pod.name, LOOK_AGAIN_MS, call)
+    const leftMs = until - Date.now()
+    if (standing !== 'speaking' || leftMs <= 0) return standing
+    const { watch } = cluster
+    const { name } = housing.pod
+    await watch.change(name, watch.get(name) ? leftMs : Math.min(leftMs, LOOK_AGAIN_MS), call)
   }
 }
 
@@ -93,6 +107,7 @@ async function open(
 /** As much as has come at once is one piece. */
 async function* pieces(log: IncomingMessage, reader: LogReader): AsyncGenerator<Piece> {
   const lines = new LogLines({ mayBeginWithin: reader.sinceNs > 0n })
+  let isLost = false
   try {
     for await (const chunk of log as AsyncIterable<Buffer>) {
       let fresh: Buffer[] = []
@@ -100,11 +115,13 @@ async function* pieces(log: IncomingMessage, reader: LogReader): AsyncGenerator<
       for (const line of lines.read(chunk)) {
         let bytes = reader.read(line)
         if (reader.hasLostItsPlace) {
-          reader.beginAnew()
-          fresh.push(LOST)
-          bytes = line.bytes
+          bytes = reader.beginAnew(line)
+          isLost = true
         }
         if (bytes.length === 0) continue
+        // With the first that is new: a cursor before that one would be told of it again.
+        if (isLost) fresh.push(LOST)
+        isLost = false
         fresh.push(bytes)
         length += bytes.length
         if (length < PIECE_BYTES_MAX / 2) continue

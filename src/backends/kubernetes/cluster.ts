@@ -1,3 +1,4 @@
+import type { RequestOptions } from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
 import { BackendError, type Call } from '../backend.ts'
 import { Api } from './api.ts'
@@ -25,7 +26,22 @@ export type KubernetesOptions = {
 }
 
 type Sdk = typeof import('@kubernetes/client-node')
-export type Sockets = InstanceType<Sdk['Exec']>['handler']
+/** As much of a WebSocket as is needed: the SDK brings `ws`, and not its types. */
+export type Socket = {
+  readonly isPaused: boolean
+  onmessage: ((message: { data: Buffer | string }) => void) | null
+  on(event: 'close' | 'pong', listener: () => void): void
+  send(data: Uint8Array): void
+  ping(): void
+  pause(): void
+  resume(): void
+  close(): void
+  terminate(): void
+}
+export type Sockets = {
+  /** The signal ends it, also before it is open. */
+  connect(path: string, signal: AbortSignal): Promise<Socket>
+}
 
 /** A namespace of a cluster, as one fleet uses it. */
 export type Cluster = {
@@ -48,11 +64,12 @@ export async function openCluster(backend: KubernetesBackendName, options: Kuber
   const namespace = options.namespace ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default'
   const api = new Api(config)
   const watch = new PodWatch(api, namespace, selectorOf({ fleet }, backend))
-  const sockets = new sdk.Exec(config).handler
+  const sockets = socketsOf(sdk, config)
+  const followed: Cluster['followed'] = new Map()
   let known: Cluster | undefined
   return {
     async find(call: Call): Promise<Cluster> {
-      known ??= { api, home: await findHome(api, fleet, namespace, call), sockets, watch, followed: new Map(), options }
+      known ??= { api, home: await findHome(api, fleet, namespace, call), sockets, watch, followed, options }
       return known
     },
     async close(): Promise<void> {
@@ -76,6 +93,22 @@ function readConfig({ KubeConfig }: Sdk, { connection }: KubernetesOptions): Kub
       'There is no cluster to talk to: set KUBECONFIG, or run this worker in a pod that has a service account.',
     )
   return config
+}
+
+/** What opens them in the SDK asks its configuration for the options of the request, and those may have a signal. */
+function socketsOf({ Exec }: Sdk, config: KubeConfig): Sockets {
+  return {
+    connect(path, signal) {
+      const configured = {
+        getCurrentCluster: () => config.getCurrentCluster(),
+        async applyToHTTPSOptions(options: RequestOptions) {
+          await config.applyToHTTPSOptions(options)
+          options.signal = signal
+        },
+      }
+      return new Exec(configured as KubeConfig).handler.connect(path, null, null)
+    },
+  }
 }
 
 /** What the SDK takes where it finds nothing. */

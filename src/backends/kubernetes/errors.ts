@@ -77,17 +77,25 @@ function statusIn(body: string): Status | undefined {
 const SYSTEM_ERROR =
   /^(E(?!RR_)[A-Z0-9_]+|ERR_STREAM_PREMATURE_CLOSE|ERR_TLS_\w+|ERR_SSL_\w+|HPE_\w+|CERT_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/
 
-/** In the words of the quota's own admission. */
+/** In the words of those who admit objects. All of them say 403, as to somebody who may not. */
 const QUOTA = /exceeded quota:/
+const NOT_ADMITTED = /violates PodSecurity|(maximum|minimum) \S+ usage per|admission webhook .* denied/
+/** What is asked for is wrong, and would be the next time. */
+const WRONG: readonly [status: number, reason: string][] = [
+  [400, 'BadRequest'],
+  [413, 'RequestEntityTooLarge'],
+  [422, 'Invalid'],
+]
 
 function typeOf(error: unknown): BackendErrorType | undefined {
   if (error instanceof Unreadable) return 'sandbox_unreachable'
   if (!(error instanceof Refusal))
     return SYSTEM_ERROR.test((error as NodeJS.ErrnoException).code ?? '') ? 'sandbox_unreachable' : undefined
   if (error.status === 403 && QUOTA.test(error.text)) return 'quota_exceeded'
+  if (error.status === 403 && NOT_ADMITTED.test(error.text)) return 'spec_invalid'
   if (error.status === 401 || error.status === 403) return 'provider_unauthorized'
   if (error.status === 429) return 'rate_limited'
-  return error.says(422, 'Invalid') ? 'spec_invalid' : 'sandbox_unreachable'
+  return WRONG.some(([status, reason]) => error.says(status, reason)) ? 'spec_invalid' : 'sandbox_unreachable'
 }
 
 export const { answer, answerInPieces } = answering((what, error) => {

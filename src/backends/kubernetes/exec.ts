@@ -1,8 +1,8 @@
 import { unlessGivenUp } from '../answer.ts'
-import { BackendError, type Call } from '../backend.ts'
+import { BackendError, type BackendErrorType, type Call } from '../backend.ts'
 import { EndMark, readAll, WITH_END_MARK } from '../shell/end-mark.ts'
 import type { Shell } from '../shell/shell.ts'
-import type { Cluster, Sockets } from './cluster.ts'
+import type { Cluster, Socket, Sockets } from './cluster.ts'
 import type { Pod } from './pod.ts'
 
 /**
@@ -19,8 +19,6 @@ const UNREAD_BYTES_MAX = 1024 * 1024
 /** A connection whose other end does not answer for so long is dead. */
 const PING_MS = 15_000
 const SILENT_PINGS_MAX = 3
-
-type Socket = Awaited<ReturnType<Sockets['connect']>>
 
 /** Scripts in the agent's container of a pod. */
 export function shellIn({ home, sockets }: Cluster, pod: Pod): Shell {
@@ -59,6 +57,7 @@ export function shellIn({ home, sockets }: Cluster, pod: Pod): Shell {
 /** A connection to a command in a container, of which no more is taken than is read. */
 class Connection {
   readonly #call: Call
+  readonly #ending = new AbortController()
   #socket: Socket | undefined
   #unread: Buffer[] = []
   #unreadBytes = 0
@@ -115,20 +114,22 @@ class Connection {
     clearInterval(this.#pings)
     this.#end()
     this.#socket?.terminate()
+    this.#ending.abort()
   }
 
   async #connect(sockets: Sockets, path: string): Promise<void> {
-    const { signal } = this.#call
-    const opening = sockets.connect(path, null, (channel, bytes) => this.#take(channel, bytes))
+    const opening = sockets.connect(path, this.#ending.signal)
     // Who has given up does not wait for it, and whatever is opened after that is closed again.
     opening.then(
-      (late) => signal.aborted && late.terminate(),
+      (late) => this.#isOver && late.terminate(),
       () => {},
     )
     this.#socket = await unlessGivenUp(opening, this.#call).catch((error: unknown) => {
-      signal.throwIfAborted()
+      this.#call.signal.throwIfAborted()
       throw new NotEntered(error)
     })
+    // In place of what the SDK does with it: that would end this process's own output when it is told to close one.
+    this.#socket.onmessage = ({ data }) => this.#take(data)
     this.#socket.on('close', () => this.#end())
     this.#socket.on('pong', () => {
       this.#unanswered = 0
@@ -136,14 +137,17 @@ class Connection {
     this.#pings = setInterval(() => this.#ping(), PING_MS)
   }
 
-  #take(channel: number, bytes: Buffer): boolean {
-    if (channel === CHANNEL.output && bytes.length > 0) {
+  #take(message: Buffer | string): void {
+    if (typeof message === 'string' || message.length < 2) return
+    const channel = message[0]
+    const bytes = message.subarray(1)
+    if (channel === CHANNEL.output) {
       this.#unread.push(bytes)
       this.#unreadBytes += bytes.length
       if (this.#unreadBytes > UNREAD_BYTES_MAX) this.#socket?.pause()
       this.#wake.resolve()
     } else if (channel === CHANNEL.status || channel === CHANNEL.errors) this.#why ||= bytes.toString().slice(0, 400)
-    return channel !== CHANNEL.status
+    if (channel === CHANNEL.status) this.#socket?.close()
   }
 
   /** A node that is gone says nothing, and a connection through it stays open. */
@@ -163,11 +167,20 @@ class Connection {
   }
 }
 
+/** In the words of the WebSocket, of which the SDK tells nothing else. */
+const REFUSED = /Unexpected server response: (\d+)/
+const TYPES: Record<string, BackendErrorType> = {
+  401: 'provider_unauthorized',
+  403: 'provider_unauthorized',
+  429: 'rate_limited',
+}
+
 /** The API server does not let us in, which may be because of the container: that has to be asked for. */
 export class NotEntered extends BackendError {
   constructor(error: unknown) {
     // What the SDK rejects with is an event of the WebSocket, and no error.
     const { message = 'the connection was refused' } = (error ?? {}) as { message?: string }
-    super('sandbox_unreachable', `Kubernetes lets no script into the container: ${message}`, { cause: error })
+    const type = TYPES[REFUSED.exec(message)?.[1] ?? ''] ?? 'sandbox_unreachable'
+    super(type, `Kubernetes lets no script into the container: ${message}`, { cause: error })
   }
 }

@@ -41,12 +41,18 @@ export function isElsewhere(home: Home, ref: string): boolean {
   return name === undefined || (namespace ?? home.namespace) !== home.namespace || (place ?? home.place) !== home.place
 }
 
+/** What Kubernetes takes for a name. Anything else would be a part of a path, and mean something else. */
+const OBJECT_NAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
+
 /** The object's name. What is to be adopted may be named without its place, as `namespace/name` or `name`. */
 export function nameIn(home: Home, ref: string): string {
+  const name = ref.slice(ref.lastIndexOf('/') + 1)
+  if (!OBJECT_NAME.test(name) || ref.split('/').length > 3)
+    throw new BackendError('spec_invalid', `${JSON.stringify(ref)} cannot be the name of anything in Kubernetes`)
   if (isElsewhere(home, ref))
     throw new BackendError(
       'sandbox_unreachable',
       `${ref} is in another cluster or namespace than this worker's (${home.place}/${home.namespace}): run a worker with that one.`,
     )
-  return ref.slice(ref.lastIndexOf('/') + 1)
+  return name
 }

@@ -49,21 +49,21 @@ export const POD_RULES: readonly Rule[] = [
   {
     when: "the agent's container is `terminated`, and knows how",
     is: 'ended',
-    read({ agent, restarts }) {
-      const how = agent.terminated
+    read(pod) {
+      const how = pod.agent.terminated
       if (!how || how.reason === NOBODY_KNOWS) return undefined
-      const isStartedAgain = restarts === 'always' || (restarts === 'on failure' && how.exitCode !== 0)
-      return isStartedAgain
+      return isStartedAgain(pod, how)
         ? { is: 'restarting', how, why: `its agent ${ending(how)}, and is started again` }
         : { is: 'ended', how, why: `its agent ${ending(how)}` }
     },
   },
   {
-    when: 'the pod has ended (`Failed`, `Succeeded`), or its container is `terminated` for a reason that nobody knows',
+    when: 'the pod has ended (`Failed`, `Succeeded`), or its container is `terminated`, for good, and nobody knows how',
     is: 'evicted',
-    read({ phase, reason, message, agent, conditions }) {
-      const hasEnded = phase === 'Failed' || phase === 'Succeeded' || agent.terminated !== undefined
-      if (!hasEnded) return undefined
+    read(pod) {
+      const { phase, reason, message, agent, conditions } = pod
+      const isDead = agent.terminated && !isStartedAgain(pod, agent.terminated)
+      if (!isDead && !hasEnded(pod)) return undefined
       const { DisruptionTarget } = conditions
       const word = reason || DisruptionTarget?.reason || agent.terminated?.reason || phase
       const more = message || DisruptionTarget?.message || agent.terminated?.message
@@ -131,11 +131,25 @@ export function stateOf(pod: Pod): PodState {
   throw new Error('The last rule applies to every pod')
 }
 
+function hasEnded({ phase }: Pod): boolean {
+  return phase === 'Failed' || phase === 'Succeeded'
+}
+
+/** In a pod that goes on, as it was made to. */
+function isStartedAgain(pod: Pod, { exitCode }: Ended): boolean {
+  if (hasEnded(pod) || pod.isDeleted) return false
+  return pod.restarts === 'always' || (pod.restarts === 'on failure' && exitCode !== 0)
+}
+
+/** What others have to say before a pod is ready, by the reason that is given when they have not. */
+const GATES = 'ReadinessGatesNotReady'
+
 /** A node says of the pod and of its containers at once. When only the pod is said not to be ready, somebody else has said that. */
 function isNodeLost({ phase, reason, conditions, agent }: Pod): boolean {
   const { Ready, ContainersReady } = conditions
   if (phase === 'Unknown' || reason === 'NodeLost' || Ready?.status === 'Unknown') return true
-  return agent.running && agent.isReady && Ready?.status === 'False' && ContainersReady?.status === 'True'
+  const isContradicted = Ready?.status === 'False' && Ready.reason !== GATES && ContainersReady?.status === 'True'
+  return agent.running && agent.isReady && isContradicted
 }
 
 function ending({ exitCode, reason, message }: Ended): string {

@@ -10,6 +10,8 @@ const WATCH_SECONDS = 60
 const SILENT_MS_MAX = 75_000
 const PAGE = 500
 const PAUSE_MS = [250, 15_000] as const
+/** One that ends sooner, and whoever is on the way may end them at once, is not begun again without a pause. */
+const SHORT_MS = 5_000
 /** Events are lines, and none is longer than an object may be. */
 const LINE_BYTES_MAX = 8 * 1024 * 1024
 
@@ -56,16 +58,18 @@ export class PodWatch {
   /** Returns when something was told of this pod, or after a while. Then it has to be looked at. */
   async change(name: string, withinMs: number, { signal }: Call): Promise<void> {
     this.#begin()
+    signal.throwIfAborted()
     const { promise, resolve } = Promise.withResolvers<void>()
+    const wake = () => resolve()
     const waiting = this.#waiting.get(name) ?? new Set()
-    this.#waiting.set(name, waiting.add(resolve))
-    const timer = setTimeout(resolve, withinMs)
-    signal.addEventListener('abort', () => resolve(), { once: true })
-    await promise.finally(() => {
-      clearTimeout(timer)
-      waiting.delete(resolve)
-      if (waiting.size === 0 && this.#waiting.get(name) === waiting) this.#waiting.delete(name)
-    })
+    this.#waiting.set(name, waiting.add(wake))
+    const timer = setTimeout(wake, withinMs)
+    signal.addEventListener('abort', wake)
+    await promise
+    clearTimeout(timer)
+    signal.removeEventListener('abort', wake)
+    waiting.delete(wake)
+    if (waiting.size === 0) this.#waiting.delete(name)
     signal.throwIfAborted()
   }
 
@@ -86,9 +90,12 @@ export class PodWatch {
     while (!signal.aborted) {
       try {
         if (this.#version === '') await this.#list()
+        const beganAtMs = performance.now()
         await this.#follow()
-        pauseMs = firstMs
-        continue
+        if (performance.now() - beganAtMs >= SHORT_MS) {
+          pauseMs = firstMs
+          continue
+        }
       } catch (error) {
         // What it knew is too old to go on from.
         if (isTooOld(error)) this.#version = ''
@@ -132,6 +139,10 @@ export class PodWatch {
     }
     try {
       const events = await this.#api.stream({ path: this.#path, query }, call)
+      if (!events.headers['content-type']?.startsWith('application/json')) {
+        events.destroy()
+        throw new Unreadable(`GET ${this.#path}`, `it is ${events.headers['content-type']}`)
+      }
       this.#isOpen = true
       this.#heardAtMs = performance.now()
       for await (const line of linesOf(events)) {

@@ -45,7 +45,7 @@ export function podSpecOf(
     command: agent.sidecar.command.map(literal),
     env: envOf(agent.sidecar.env),
   }
-  const { volumes = [], securityContext = {}, ...given } = podSpec as Partial<V1PodSpec>
+  const { volumes = [], initContainers = [], securityContext = {}, ...given } = podSpec as Partial<V1PodSpec>
   return {
     automountServiceAccountToken: given.serviceAccountName !== undefined,
     enableServiceLinks: false,
@@ -60,7 +60,7 @@ export function podSpecOf(
       seccompProfile: { type: 'RuntimeDefault' },
       ...securityContext,
     },
-    ...(sidecar && hasSidecars && { initContainers: [{ ...sidecar, restartPolicy: 'Always' }] }),
+    initContainers: [...initContainers, ...(sidecar && hasSidecars ? [{ ...sidecar, restartPolicy: 'Always' }] : [])],
     containers: sidecar && !hasSidecars ? [main, sidecar] : [main],
     volumes: [
       ...(workspace ? [workspace] : []),

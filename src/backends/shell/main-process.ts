@@ -5,7 +5,8 @@ import { quote } from './quote.ts'
 export const ROOT_VARIABLE = 'SANDMAN_ROOT'
 
 /** Becomes the command, once it has been written down which process that is. Arguments: the agent's folder, and the command. */
-const BECOME = `${IDENTIFY}
+const BECOME = `exec 2>&3 3>&-
+${IDENTIFY}
 at=$1
 shift
 if [ -d "$at" ] && identify $$; then
@@ -27,6 +28,9 @@ make_base 2>/dev/null
 at=$base/agent
 if [ -n "$base" ] && mkdir -p "$at" && identify $$; then printf '%s %s\\n' $$ "$is" >"$at/runner"; fi 2>/dev/null
 umask "$mask"
+if ! command -v setsid >/dev/null; then echo "sandman: there is no setsid in this image" >&2; exit 127; fi
+# Some shells say of a child that it was killed, also where it was redirected to: the agent has not said that.
+exec 3>&2 2>/dev/null
 ${INSTANCE_VARIABLE}=$base ${PART_VARIABLE}=agent setsid sh -c ${quote(BECOME)} become "$at" "$@"
 exit $?`
 

@@ -159,7 +159,7 @@ describe('a pod', () => {
       (pod) => statusOf(pod, 'agent')?.state.waiting?.reason === 'CrashLoopBackOff',
     )
     expect(statusOf(pod, 'agent')).toMatchObject({
-      restartCount: 2,
+      restartCount: 1,
       lastState: { terminated: { exitCode: code } },
       state: {
         waiting: {

@@ -224,6 +224,8 @@ export class PodWorker {
       slot.retire()
       if (failures > 0 && !slot.mustRestart) await this.#backOff(slot, failures)
       slot.mustRestart = false
+      // Counted when it begins again: while that is waited for, the count is still that of the one that has ended.
+      slot.restartCount += 1
     }
   }
 

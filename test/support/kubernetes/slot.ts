@@ -78,7 +78,6 @@ export class Slot {
   /** The end is remembered while the next one comes. */
   retire(): void {
     if ('terminated' in this.state) this.lastState = { terminated: this.state.terminated }
-    this.restartCount += 1
   }
 
   status() {
