@@ -15,23 +15,26 @@ import {
 } from '../support/manifests.ts'
 
 const page = await readFile(path.join(DEPLOY, '../../docs/running-on-kubernetes.md'), 'utf8')
-const ROLES = ['sandman-kubernetes-pod', 'sandman-agent-sandbox']
+const BOTH = ['sandman-kubernetes-pod', 'sandman-agent-sandbox']
 
 test('the page lists every right of a worker, and why', async () => {
   const listed = [...page.matchAll(/^\| `([\w./-]+)` \| ([a-z, ]+) \| (both|`[\w-]+`) \| .+ \|$/gm)].flatMap(
     ([, resource, verbs = '', of = '']) =>
-      (of === 'both' ? ROLES : [of.replaceAll('`', '')]).flatMap((role) =>
+      (of === 'both' ? BOTH : [of.replaceAll('`', '')]).flatMap((role) =>
         verbs.split(', ').map((verb) => `${role}: ${verb} ${resource}`),
       ),
   )
+  const roles = (await readManifests()).filter(({ kind }) => kind === 'Role')
   const given = await Promise.all(
-    ROLES.map(async (role) =>
-      (await readRules(role)).flatMap(({ apiGroups: [group = ''], resources, verbs }) =>
-        resources.flatMap((resource) =>
-          verbs.map((verb) => `${role}: ${verb} ${[resource, group].filter((word) => word !== '').join('.')}`),
+    roles
+      .map((each) => String(each.metadata?.name))
+      .map(async (role) =>
+        (await readRules(role)).flatMap(({ apiGroups: [group = ''], resources, verbs }) =>
+          resources.flatMap((resource) =>
+            verbs.map((verb) => `${role}: ${verb} ${[resource, group].filter((word) => word !== '').join('.')}`),
+          ),
         ),
       ),
-    ),
   )
   expect(listed.sort()).toEqual(given.flat().sort())
 })

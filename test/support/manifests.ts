@@ -53,9 +53,10 @@ export async function readSettings(): Promise<Record<string, string>> {
 
 export type RoleRule = { apiGroups: string[]; resources: string[]; verbs: string[]; resourceNames?: string[] }
 
-export async function readRules(role: string): Promise<RoleRule[]> {
-  const { rules = [] } = await readManifest<V1Role>('Role', role)
-  return rules as RoleRule[]
+/** What whoever has these roles may do. */
+export async function readRules(...roles: string[]): Promise<RoleRule[]> {
+  const read = await Promise.all(roles.map((name) => readManifest<V1Role>('Role', name)))
+  return read.flatMap(({ rules = [] }) => rules as RoleRule[])
 }
 
 /** As the Procfile calls them, but for `release`. */
