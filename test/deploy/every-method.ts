@@ -9,23 +9,16 @@ const call = (): Call => ({ signal: AbortSignal.timeout(30_000) })
 
 /**
  * Calls every method that a backend has, each as a worker does: for its own sake, and so that all that is asked of the provider is seen.
- * `adopted` names something of the provider that nobody has made through the backend.
+ * The spec has an agent that says something and stays. `adopted` names what somebody else has made at the provider.
  */
-export async function liveThrough(
-  opened: Backend,
-  { template, adopted }: { template: string; adopted?: string },
-): Promise<Life> {
+export async function liveThrough(opened: Backend, { spec, adopted }: { spec: Spec; adopted: string }): Promise<Life> {
   const called = new Set<string>()
   const backend = noting(opened, called)
   const owner = { sandboxId: 'sbx_1', life: 'op_1' }
-  const spec: Spec = {
-    template,
-    agent: { command: ['sh', '-c', 'echo hello; exec sleep 100'], sidecar: { command: ['sleep', '100'] } },
-  }
   const { ref } = await backend.create({ ...owner, spec, checkpointRef: undefined, ttlMs: 3_600_000 }, call())
   await backend.create({ ...owner, spec, checkpointRef: undefined, ttlMs: 3_600_000 }, call())
   expect(await backend.find(owner.sandboxId, call())).toEqual([{ ref, life: owner.life }])
-  expect((await backend.lists.instances(undefined, call())).items).toMatchObject([{ ref }])
+  expect(await listed(backend)).toEqual([ref])
   expect(await backend.lists.place(call())).toBeDefined()
   if (backend.lists.checkpoints !== 'none') await backend.lists.checkpoints(undefined, call())
 
@@ -55,15 +48,23 @@ export async function liveThrough(
     await pausing.discard(String(slept), call())
   }
 
-  if (adopted !== undefined) {
-    await backend.adopt(adopted, { sandboxId: 'sbx_3', life: 'op_6' }, call())
-    await backend.end(await awake(backend, adopted), call())
-  }
+  await backend.adopt(adopted, { sandboxId: 'sbx_3', life: 'op_6' }, call())
+  await backend.end(await awake(backend, adopted), call())
   await backend.end(target, call())
   expect(await backend.look(ref, call())).toEqual({ is: 'absent' })
   const methods = new Set(methodsOf(opened))
   await backend.close()
   return { called, methods }
+}
+
+async function listed(backend: Backend): Promise<string[]> {
+  const refs: string[] = []
+  for (let cursor: string | undefined, pages = 0; pages === 0 || cursor !== undefined; pages++) {
+    const page = await backend.lists.instances(cursor, call())
+    refs.push(...page.items.map(({ ref }) => ref))
+    cursor = page.next
+  }
+  return refs
 }
 
 async function useAgents(backend: Backend, target: Target & { incarnation: string }): Promise<void> {

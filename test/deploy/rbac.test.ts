@@ -1,71 +1,23 @@
 import type { V1RoleBinding } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
-import { openAgentSandboxBackend } from '../../src/backends/agent-sandbox/backend.ts'
-import type { Backend } from '../../src/backends/backend.ts'
-import type { KubernetesOptions } from '../../src/backends/kubernetes/cluster.ts'
-import { openPodBackend } from '../../src/backends/kubernetes-pod/backend.ts'
 import type { Asked } from '../support/kubernetes/requests.ts'
-import { FakeKubernetes, type FakeKubernetesOptions } from '../support/kubernetes/server.ts'
+import { FakeKubernetes } from '../support/kubernetes/server.ts'
 import { type RoleRule, readManifest, readManifests, readRules, readSettings } from '../support/manifests.ts'
 import { type Life, liveThrough } from './every-method.ts'
-
-const IMAGE = 'sandman-test'
-/** One that wants less of whoever comes with a WebSocket, and one that wants more. */
-const [BEFORE, SINCE] = ['v1.34.0', 'v1.35.0']
-
-type Case = {
-  name: string
-  /** All that it has. */
-  roles: string[]
-  open(options: KubernetesOptions): Promise<Backend>
-  cluster: FakeKubernetesOptions & { version: string }
-  options?: Partial<KubernetesOptions>
-  /** What somebody else has made, named `strange`, to be adopted. */
-  strange: Strange
-}
-type Strange = { path: (namespace: string) => string; object: object }
-
-const containers = [{ name: 'main', image: IMAGE, command: ['sleep', '100'] }]
-const pod: Strange = {
-  path: (namespace) => `/api/v1/namespaces/${namespace}/pods`,
-  object: { metadata: { name: 'strange' }, spec: { containers } },
-}
-const sandbox = (version: 'v1alpha1' | 'v1beta1'): Strange => ({
-  path: (namespace) => `/apis/agents.x-k8s.io/${version}/namespaces/${namespace}/sandboxes`,
-  object: { metadata: { name: 'strange' }, spec: { podTemplate: { spec: { containers } } } },
-})
-const bare = { roles: ['sandman-kubernetes-pod'], open: openPodBackend, strange: pod }
-const kept = { roles: ['sandman-agent-sandbox'], open: openAgentSandboxBackend }
-
-const CASES: Case[] = [
-  { name: 'bare pods', ...bare, cluster: { version: BEFORE } },
-  { name: 'bare pods of a newer cluster', ...bare, cluster: { version: SINCE } },
-  {
-    name: 'agent-sandbox',
-    ...kept,
-    strange: sandbox('v1beta1'),
-    cluster: { version: SINCE, serve: { sandboxes: ['v1beta1'] } },
-  },
-  {
-    name: 'agent-sandbox as it was',
-    ...kept,
-    strange: sandbox('v1alpha1'),
-    cluster: { version: BEFORE, serve: { sandboxes: ['v1alpha1'] } },
-  },
-]
+import { CASES, type Case, IMAGE, type Other, SINCE } from './rbac-cases.ts'
 
 type Lived = Life & { requests: Asked[] }
 
 /** A life with nothing allowed but this. */
-async function live({ open, cluster: given, options, strange }: Case, rules: RoleRule[]): Promise<Lived> {
+async function live({ open, cluster: given, options, spec, others }: Case, rules: RoleRule[]): Promise<Lived> {
   const { SANDMAN_KUBERNETES_NAMESPACE: namespace = '' } = await readSettings()
   const cluster = await FakeKubernetes.start({ namespace, images: new Set([IMAGE]), ...given })
   try {
-    await make(cluster, strange.path(namespace), strange.object)
+    for (const other of others) await make(cluster, other)
     cluster.requests.clear()
     cluster.allow(rules)
     const opened = await open({ fleet: 'default', namespace, connection: cluster.connect(), ...options })
-    const life = await liveThrough(opened, { template: IMAGE, adopted: 'strange' }).finally(() => opened.close())
+    const life = await liveThrough(opened, { spec, adopted: 'strange' }).finally(() => opened.close())
     return { ...life, requests: [...cluster.requests] }
   } finally {
     await cluster.stop()
@@ -145,8 +97,9 @@ function told({ verb, group, resource, name }: Asked): string {
   return right({ verb: verb ?? '', group, resource, name })
 }
 
-async function make({ url, token }: FakeKubernetes, path: string, object: object): Promise<void> {
+async function make({ url, token, namespace }: FakeKubernetes, { api, resource, object }: Other): Promise<void> {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-  const made = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(object) })
+  const path = `${url}${api}/namespaces/${namespace}/${resource}`
+  const made = await fetch(path, { method: 'POST', headers, body: JSON.stringify(object) })
   if (!made.ok) throw new Error(await made.text())
 }
