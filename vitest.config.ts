@@ -17,6 +17,7 @@ const LONG = [
   'backends/docker/disk',
   'conformance/local',
   'conformance/e2b',
+  'conformance/agentuity',
 ]
 
 class LongestFirst extends BaseSequencer {
@@ -29,16 +30,27 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** They count what their process has open, or put something else in the place of a module that others have loaded. */
+const ALONE = ['test/backends/local/attach*.test.ts', 'test/web/app.test.ts']
+
+const every = {
+  // Tests wait for events and not for time; this only ends one that waits for something that never comes.
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  expect: { poll: { timeout: 30_000 } },
+  // Much of a test's time is spent waiting for processes, so two cores carry more than two files.
+  maxWorkers: 4,
+}
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: 'test/support/global-setup.ts',
-    // Tests wait for events and not for time; this only ends one that waits for something that never comes.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 30_000 } },
-    // Much of a test's time is spent waiting for processes, so two cores carry more than two files.
-    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
+    maxWorkers: every.maxWorkers,
+    projects: [
+      // To load everything costs more than most files do with it, so one process works on many of them, one after the other.
+      { test: { ...every, name: 'together', include: ['test/**/*.test.ts'], exclude: ALONE, isolate: false } },
+      { test: { ...every, name: 'alone', include: ALONE } },
+    ],
   },
 })

@@ -233,6 +233,21 @@ const Environment = z.object({
     .describe(
       "Where a port of a pod is reached from outside, with `{name}`, `{address}` and `{port}`. Defaults to the pod's address in the cluster.",
     ),
+  AGENTUITY_SDK_KEY: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Key of the organization at Agentuity, for the backend agentuity.'),
+  AGENTUITY_SANDBOX_URL: z
+    .url()
+    .optional()
+    .describe('Where its sandboxes are, if not at the usual address of the region.'),
+  AGENTUITY_REGION: z.string().min(1).optional().describe('Region of Agentuity. Defaults to usc.'),
+  AGENTUITY_CLOUD_ORG_ID: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Organization at Agentuity, for a key that is of several.'),
   SANDMAN_TTL: ttl
     .default({})
     .describe(
@@ -287,6 +302,12 @@ export type Config = {
     pause: 'disk' | 'memory' | undefined
     pool: string | undefined
     previewUrl: string | undefined
+  }
+  agentuity: {
+    apiKey: string | undefined
+    url: string | undefined
+    region: string | undefined
+    orgId: string | undefined
   }
   ttl: {
     idleMs?: number | undefined
@@ -352,6 +373,12 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
       pause: env.SANDMAN_KUBERNETES_PAUSE === 'auto' ? undefined : env.SANDMAN_KUBERNETES_PAUSE,
       pool: env.SANDMAN_KUBERNETES_POOL,
       previewUrl: env.SANDMAN_KUBERNETES_PREVIEW_URL,
+    },
+    agentuity: {
+      apiKey: env.AGENTUITY_SDK_KEY,
+      url: env.AGENTUITY_SANDBOX_URL,
+      region: env.AGENTUITY_REGION,
+      orgId: env.AGENTUITY_CLOUD_ORG_ID,
     },
     ttl: {
       idleMs: env.SANDMAN_TTL.idle as number | undefined,

@@ -10,6 +10,7 @@ export type OpenOptions = {
   /** What is left out the SDK takes from the environment. */
   e2b?: Partial<Record<'apiKey' | 'apiUrl' | 'domain' | 'sandboxUrl', string | undefined>> | undefined
   kubernetes?: Omit<KubernetesOptions, 'fleet' | 'connection'> | undefined
+  agentuity?: Partial<Record<'apiKey' | 'url' | 'region' | 'orgId', string | undefined>> | undefined
 }
 
 type Listed = Omit<BackendAbilities, 'name'> & { open(options: OpenOptions): Promise<Backend> }
@@ -57,6 +58,14 @@ export const BACKENDS = {
     async open({ fleet, kubernetes }) {
       const { openAgentSandboxBackend } = await import('./agent-sandbox/backend.ts')
       return openAgentSandboxBackend({ fleet, ...kubernetes })
+    },
+  },
+  agentuity: {
+    canPause: true,
+    canSnapshot: true,
+    async open({ fleet, agentuity }) {
+      const { openAgentuityBackend } = await import('./agentuity/backend.ts')
+      return openAgentuityBackend({ fleet, ...agentuity })
     },
   },
 } as const satisfies Record<BackendName, Listed>

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import type { AgentStatus } from '../backends/backend.ts'
-import { call, fails, IDLING, newId, sh, until } from './bench.ts'
+import { call, fails, gated, IDLING, newId, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
+
+const WAKING = { key: newId('op'), ttlMs: 600_000 }
 
 /** Agents: the one that a sandbox is made with, and those that are started in it. */
 export function agentCases(suite: Suite): Case[] {
@@ -119,7 +121,8 @@ export function agentCases(suite: Suite): Case[] {
     }),
     ...suite.own('agents', {
       async 'The agent of a sandbox has an output and an end of its own'(bench) {
-        const target = await bench.create({ agent: { command: sh('echo here; sleep 1; exit 3') } })
+        const target = await bench.create({ agent: { command: gated('echo here; exit 3') } })
+        await bench.go(target)
         const agent = { ...target, key: undefined }
         assert.equal(await bench.hear(agent), 'here\n')
         const { exitCode, signal, oomKilled } = await bench.end(agent)
@@ -127,11 +130,15 @@ export function agentCases(suite: Suite): Case[] {
         assert.notEqual(oomKilled, true)
       },
 
-      async 'A sandbox whose agent has ended can be used, or says that it is lost; and it can be ended'(bench) {
-        const target = await bench.create({ agent: { command: sh('sleep 1; exit 0') } })
+      async 'A sandbox whose agent has ended can be used or woken, or says that it is lost; and it can be ended'(
+        bench,
+      ) {
+        const target = await bench.create({ agent: { command: gated('rm -f go; exit 0') } })
+        await bench.go(target)
         await bench.end({ ...target, key: undefined })
         const seen = await bench.look(target.ref)
         if (seen.is === 'running') assert.equal(await bench.run(target, 'echo usable'), 'usable\n')
+        else if (seen.is === 'suspended') await bench.pausing.resume({ ref: target.ref, ...seen }, WAKING, call())
         else assert.equal(seen.is, 'lost')
         await bench.remove(target.ref)
       },
@@ -146,8 +153,9 @@ export function agentCases(suite: Suite): Case[] {
     cases.push(
       ...suite.own('agents', {
         async 'An agent that is dead is dead, although its sidecar lives (incident C)'(bench) {
-          const command = sh('echo last words; sleep 1; kill -9 $$')
+          const command = gated('echo last words; kill -9 $$')
           const target = await bench.create({ agent: { command, sidecar: { command: IDLING } } })
+          await bench.go(target)
           const agent = { ...target, key: undefined }
           assert.ok(isKilled(await bench.end(agent)))
           assert.equal(await bench.hear(agent), 'last words\n')
@@ -167,15 +175,16 @@ export function agentCases(suite: Suite): Case[] {
         },
       }),
     )
-  if (claims.memoryLimit)
+  if (claims.memoryLimit === true)
     cases.push(
       ...suite.own('agents', {
         async 'An agent that was killed for its memory says so, once, whatever lives beside it (incident C)'(bench) {
-          const hungry = sh('echo hungry; sleep 1; a=xxxxxxxx; while :; do a=$a$a; done')
+          const hungry = gated('echo hungry; a=xxxxxxxx; while :; do a=$a$a; done')
           const target = await bench.create({
             agent: { command: hungry, ...(sidecar !== 'none' && { sidecar: { command: IDLING } }) },
             limits: { memoryBytesMax: 32 << 20 },
           })
+          await bench.go(target)
           const agent = { ...target, key: undefined }
           const status = await bench.end(agent)
           assert.ok(isKilled(status) && status.oomKilled === true, JSON.stringify(status))

@@ -162,6 +162,12 @@ export class Bench {
     return output
   }
 
+  /** Lets an agent go on that is gated. It may take its sandbox with it, and who said so. */
+  async go(target: Awake): Promise<void> {
+    const saying = this.backend.run(target, 'touch go', call())
+    await saying.catch((error: unknown) => assert.ok(error instanceof BackendError, shown(error)))
+  }
+
   instances(backend = this.backend): Promise<ListedInstance[]> {
     return wholeList((cursor) => backend.lists.instances(cursor, call()))
   }
@@ -200,10 +206,18 @@ export class Bench {
     const failures: unknown[] = []
     const keep = (error: unknown) => void failures.push(error)
     for (const { ref } of await this.instances(backend)) await this.remove(ref, backend).catch(keep)
+    await this.discardAll(backend).catch(keep)
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** Every checkpoint that there is. */
+  async discardAll(backend = this.backend): Promise<void> {
+    const failures: unknown[] = []
     const { pausing, snapshots } = backend
     const keeper = pausing === 'none' ? snapshots : pausing
-    if (keeper !== 'none')
-      for (const { ref } of await this.checkpoints(backend)) await keeper.discard(ref, call()).catch(keep)
+    if (keeper === 'none') return
+    for (const { ref } of await this.checkpoints(backend))
+      await keeper.discard(ref, call()).catch((error: unknown) => void failures.push(error))
     if (failures.length > 0) throw failures[0]
   }
 }
@@ -219,6 +233,9 @@ export function newId(prefix: 'sbx' | 'op' | 'exe'): string {
 }
 
 export const sh = (script: string): string[] => ['sh', '-c', script]
+
+/** What an agent does once `Bench.go` was said: it has been seen awake before. */
+export const gated = (script: string): string[] => sh(`until [ -e go ]; do sleep 0.02; done; ${script}`)
 
 export const IDLING = ['sleep', '1000']
 

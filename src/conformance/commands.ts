@@ -67,10 +67,10 @@ export function commandCases(suite: Suite): Case[] {
         const url = await bench.backend.previewUrl(ref, 8080, call())
         if (url !== undefined) assert.match(new URL(url).protocol, /^https?:$/)
       },
-
-      async 'A command is not run in what sleeps, and does not wake it'(bench) {
+    }),
+    ...suite.lent('commands', {
+      async 'A command is not run in what sleeps, and does not wake it'(bench, target) {
         if (bench.backend.pausing === 'none') return
-        const target = await bench.create()
         await bench.suspend(target)
         await fails('overtaken', bench.backend.run(target, 'true', call()))
         await fails('overtaken', bench.backend.startAgent(target, { key: newId('exe'), command: ['true'] }, call()))

@@ -5,7 +5,7 @@ import type { Suite } from './suite.ts'
 
 /** How instances come to be, are found, and end. */
 export function lifeCases(suite: Suite): Case[] {
-  return suite.own('life', {
+  const cases = suite.own('life', {
     async 'A sandbox that was made runs, and is found by its owner with its life'(bench) {
       const wanted = bench.wanted()
       const { ref } = await bench.backend.create(wanted, call())
@@ -86,16 +86,6 @@ export function lifeCases(suite: Suite): Case[] {
       )
     },
 
-    async 'A call that was meant for another incarnation is overtaken, and does nothing'(bench) {
-      const target = await bench.create()
-      const another = { ...target, incarnation: 'another' }
-      for (const attempt of Object.values(callsFor(bench, another, { status: false })))
-        await fails('overtaken', attempt())
-      await fails('overtaken', bench.backend.end(another, call()))
-      await fails('overtaken', bench.backend.end({ ...target, incarnation: null }, call()))
-      assert.equal((await bench.awake(target.ref)).incarnation, target.incarnation)
-    },
-
     async 'A template that there is not makes nothing'(bench) {
       const wanted = bench.wanted({ template: `sandman-conformance/${bench.fleet}` })
       await fails(['spec_invalid', 'sandbox_unreachable'], bench.backend.create(wanted, call()))
@@ -124,6 +114,19 @@ export function lifeCases(suite: Suite): Case[] {
       assert.equal(heard, `good\nmorning|two words|it's "quoted" $HOME|end\n`)
     },
   })
+  cases.push(
+    ...suite.lent('life', {
+      async 'A call that was meant for another incarnation is overtaken, and does nothing'(bench, target) {
+        const another = { ...target, incarnation: 'another' }
+        for (const attempt of Object.values(callsFor(bench, another, { status: false })))
+          await fails('overtaken', attempt())
+        await fails('overtaken', bench.backend.end(another, call()))
+        await fails('overtaken', bench.backend.end({ ...target, incarnation: null }, call()))
+        assert.equal((await bench.awake(target.ref)).incarnation, target.incarnation)
+      },
+    }),
+  )
+  return cases
 }
 
 /** Every call that works on one instance. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Piece } from '../backends/backend.ts'
-import { call, fails, newId, sh, until } from './bench.ts'
+import { call, fails, gated, newId, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
@@ -104,9 +104,9 @@ export function outputCases(suite: Suite): Case[] {
     }),
     ...suite.own('output', {
       async 'The same holds for the agent that the sandbox was made with (incident R)'(bench) {
-        const script =
-          'sleep 0.5; for i in 1 2 3 4; do printf "piece %s ü\\n" $i; sleep 0.1; done; printf "no newline"; sleep 0.5'
-        const target = await bench.create({ agent: { command: sh(script) } })
+        const script = 'for i in 1 2 3 4; do printf "piece %s ü\\n" $i; sleep 0.1; done; printf "no newline"; sleep 0.5'
+        const target = await bench.create({ agent: { command: gated(script) } })
+        await bench.go(target)
         const agent = { ...target, key: undefined }
         const pieces: Piece[] = []
         for await (const piece of bench.backend.attach(agent, undefined, call())) pieces.push(piece)

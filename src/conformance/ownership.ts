@@ -7,18 +7,6 @@ import type { Suite } from './suite.ts'
 export function ownershipCases(suite: Suite): Case[] {
   const { claims } = suite.subject
   const cases = suite.own('ownership', {
-    async 'Another fleet neither finds nor lists what is not its own (incident I)'(bench) {
-      const sandboxId = newId('sbx')
-      const { ref } = await bench.create({}, { sandboxId })
-      const stranger = await bench.another(`${bench.fleet}-b`)
-      assert.deepEqual(await stranger.find(sandboxId, call()), [])
-      assert.deepEqual(await bench.instances(stranger), [])
-      assert.deepEqual(
-        (await bench.instances()).map((listed) => listed.ref),
-        [ref],
-      )
-    },
-
     async 'Another fleet can neither end, change nor enter it, not even by its name (incident I)'(bench) {
       const target = await bench.create()
       const stranger = await bench.another(`${bench.fleet}-b`)
@@ -77,11 +65,23 @@ export function ownershipCases(suite: Suite): Case[] {
       assert.deepEqual(await bench.find(before.sandboxId), [])
     },
   })
+  cases.push(
+    ...suite.lent('ownership', {
+      async 'Another fleet neither finds nor lists what is not its own (incident I)'(bench, { ref, sandboxId }) {
+        const stranger = await bench.another(`${bench.fleet}-b`)
+        assert.deepEqual(await stranger.find(sandboxId, call()), [])
+        assert.deepEqual(await bench.instances(stranger), [])
+        assert.deepEqual(
+          (await bench.instances()).map((listed) => listed.ref),
+          [ref],
+        )
+      },
+    }),
+  )
   if (claims.snapshots)
     cases.push(
-      ...suite.own('ownership', {
-        async 'Another fleet can neither delete nor take a copy of it (incident I)'(bench) {
-          const target = await bench.create()
+      ...suite.lent('ownership', {
+        async 'Another fleet can neither delete nor take a copy of it (incident I)'(bench, target) {
           const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
           assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
           const { snapshots } = await bench.another(`${bench.fleet}-b`)
@@ -95,10 +95,9 @@ export function ownershipCases(suite: Suite): Case[] {
     )
   if (claims.pausing !== 'none')
     cases.push(
-      ...suite.own('ownership', {
-        async 'Another fleet does not wake it (incident I)'(bench) {
-          const { ref, ...target } = await bench.create()
-          const checkpointRef = await bench.suspend({ ref, ...target })
+      ...suite.lent('ownership', {
+        async 'Another fleet does not wake it (incident I)'(bench, { ref, incarnation }) {
+          const checkpointRef = await bench.suspend({ ref, incarnation })
           const { pausing } = await bench.another(`${bench.fleet}-b`)
           if (pausing === 'none') assert.fail('it was said to be able to pause')
           const asked = { key: newId('op'), ttlMs: 600_000 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Agent } from '../backends/backend.ts'
-import { type Bench, call, fails, IDLING, newId, settled, sh, until } from './bench.ts'
+import { type Awake, type Bench, call, fails, IDLING, newId, settled, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
@@ -19,32 +19,29 @@ done`)
 export function pausingCases(suite: Suite): Case[] {
   const { claims } = suite.subject
   if (claims.pausing === 'none') return []
-  const cases = suite.own('pausing', {
-    async 'One that is suspended sleeps, with a checkpoint that was seen to be whole (incident F)'(bench) {
-      const target = await bench.create()
+  const cases = suite.lent('pausing', {
+    async 'One that is suspended sleeps, with a checkpoint that was seen to be whole (incident F)'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       assert.deepEqual(await bench.look(target.ref), { is: 'suspended', checkpointRef })
       const seen = await (await bench.another()).look(target.ref, call())
       assert.deepEqual(seen, { is: 'suspended', checkpointRef })
     },
 
-    async 'One that sleeps already was suspended, and keeps its checkpoint (incident H)'(bench) {
-      const target = await bench.create()
+    async 'One that sleeps already was suspended, and keeps its checkpoint (incident H)'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       assert.equal(await bench.suspend(target), checkpointRef)
       assert.equal(await bench.suspend({ ...target, incarnation: 'another' }), checkpointRef)
     },
 
-    async 'Its checkpoint is listed while it has one of its own'(bench) {
+    async 'Its checkpoint is listed while it has one of its own'(bench, target) {
       if (bench.pausing.consumesCheckpoint) return
-      const sandboxId = newId('sbx')
-      const ref = await bench.suspend(await bench.create({}, { sandboxId }))
+      const { sandboxId } = target
+      const ref = await bench.suspend(target)
       assert.deepEqual(await bench.checkpoints(), [{ ref, sandboxId, kind: 'pause' }])
       assert.deepEqual(await bench.checkpoints(await bench.another(`${bench.fleet}-b`)), [])
     },
 
-    async 'Several who resume it at once have woken it once'(bench) {
-      const target = await bench.create()
+    async 'Several who resume it at once have woken it once'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       const asked = { key: newId('op'), ttlMs: 600_000 }
       const workers = [bench.pausing, bench.pausing, (await bench.another()).pausing]
@@ -59,8 +56,7 @@ export function pausingCases(suite: Suite): Case[] {
       await bench.run(awake, 'true')
     },
 
-    async 'Several who suspend it at once have put it to sleep once'(bench) {
-      const target = await bench.create()
+    async 'Several who suspend it at once have put it to sleep once'(bench, target) {
       const key = newId('op')
       const workers = [bench.pausing, bench.pausing, (await bench.another()).pausing]
       await Promise.all(workers.map((each) => each !== 'none' && each.suspend(target, { key }, call())))
@@ -69,16 +65,14 @@ export function pausingCases(suite: Suite): Case[] {
       await bench.resume(target.ref, checkpointRef)
     },
 
-    async 'One that is resumed runs as a new incarnation, with its files'(bench) {
-      const target = await bench.create()
+    async 'One that is resumed runs as a new incarnation, with its files'(bench, target) {
       await bench.run(target, 'echo kept > kept')
       const awake = await bench.resume(target.ref, await bench.suspend(target))
       assert.notEqual(awake.incarnation, target.incarnation)
       assert.equal(await bench.run(awake, 'cat kept'), 'kept\n')
     },
 
-    async 'One that is awake already was resumed, and stays the incarnation that it is'(bench) {
-      const target = await bench.create()
+    async 'One that is awake already was resumed, and stays the incarnation that it is'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       const key = newId('op')
       const awake = await bench.resume(target.ref, checkpointRef, key)
@@ -88,8 +82,9 @@ export function pausingCases(suite: Suite): Case[] {
 
     async 'Each of its pauses has a checkpoint of its own, and each of its incarnations is another (incident A)'(
       bench,
+      lent,
     ) {
-      let target = await bench.create()
+      let target: Awake = lent
       const incarnations = [target.incarnation]
       const checkpoints: string[] = []
       for (let nth = 1; nth <= 3; nth++) {
@@ -105,8 +100,7 @@ export function pausingCases(suite: Suite): Case[] {
       assert.equal(new Set(checkpoints).size, 3)
     },
 
-    async 'A late end that was meant for what was before the pause does not hit it (incident Q)'(bench) {
-      const target = await bench.create()
+    async 'A late end that was meant for what was before the pause does not hit it (incident Q)'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       await fails('overtaken', bench.backend.end(target, call()))
       assert.equal((await bench.look(target.ref)).is, 'suspended')
@@ -116,8 +110,7 @@ export function pausingCases(suite: Suite): Case[] {
       assert.deepEqual(await bench.awake(target.ref), awake)
     },
 
-    async 'One that sleeps is ended by who means a sleeping one, and cannot be resumed then'(bench) {
-      const target = await bench.create()
+    async 'One that sleeps is ended by who means a sleeping one, and cannot be resumed then'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       await bench.backend.end({ ref: target.ref, incarnation: null }, call())
       assert.deepEqual(await bench.look(target.ref), { is: 'absent' })
@@ -127,16 +120,14 @@ export function pausingCases(suite: Suite): Case[] {
       assert.deepEqual(await bench.look(target.ref), { is: 'absent' })
     },
 
-    async 'A checkpoint that was discarded is no more, and neither is that of what has ended'(bench) {
-      const target = await bench.create()
+    async 'A checkpoint that was discarded is no more, and neither is that of what has ended'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       await bench.backend.end({ ref: target.ref, incarnation: null }, call())
       for (const _time of [1, 2]) await bench.pausing.discard(checkpointRef, call())
       assert.equal((await settled(bench.pausing, checkpointRef)).is, 'missing')
     },
 
-    async 'To discard a checkpoint never ends an instance'(bench) {
-      const target = await bench.create()
+    async 'To discard a checkpoint never ends an instance'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       const awake = await bench.resume(target.ref, checkpointRef)
       await bench.pausing.discard(checkpointRef, call())
@@ -147,28 +138,16 @@ export function pausingCases(suite: Suite): Case[] {
       assert.equal((await bench.look(target.ref)).is, 'suspended')
     },
 
-    async 'What its agents are while it sleeps is asleep'(bench) {
-      const target = await bench.create({ agent: { command: IDLING } })
-      const agent = await bench.start(target, IDLING)
-      await bench.suspend(target)
-      for (const key of [undefined, agent.key])
-        assert.deepEqual(await bench.backend.agentStatus({ ...target, key }, call()), { is: 'asleep' })
-      await fails('overtaken', bench.backend.stopAgent(agent, call()))
-    },
-
-    async 'It is listed while it sleeps, and found by its owner'(bench) {
-      const sandboxId = newId('sbx')
-      const target = await bench.create({}, { sandboxId })
+    async 'It is listed while it sleeps, and found by its owner'(bench, target) {
       await bench.suspend(target)
       assert.deepEqual(
         (await bench.instances()).map(({ ref }) => ref),
         [target.ref],
       )
-      assert.deepEqual(await bench.find(sandboxId), [target.ref])
+      assert.deepEqual(await bench.find(target.sandboxId), [target.ref])
     },
 
-    async 'A pause that is given up leaves it running or asleep, and nothing in between'(bench) {
-      const target = await bench.create()
+    async 'A pause that is given up leaves it running or asleep, and nothing in between'(bench, target) {
       const reason = new Error('given up')
       const abort = new AbortController()
       const pausing = bench.pausing.suspend(target, { key: newId('op') }, { signal: abort.signal })
@@ -178,8 +157,7 @@ export function pausingCases(suite: Suite): Case[] {
       await bench.run(await bench.resume(target.ref, checkpointRef), 'true')
     },
 
-    async 'It is resumed by another worker than the one that put it to sleep'(bench) {
-      const target = await bench.create()
+    async 'It is resumed by another worker than the one that put it to sleep'(bench, target) {
       const checkpointRef = await bench.suspend(target)
       const { pausing } = await bench.another()
       assert.notEqual(pausing, 'none')
@@ -188,6 +166,18 @@ export function pausingCases(suite: Suite): Case[] {
       await bench.run(await bench.awake(target.ref), 'true')
     },
   })
+  cases.push(
+    ...suite.own('pausing', {
+      async 'What its agents are while it sleeps is asleep'(bench) {
+        const target = await bench.create({ agent: { command: IDLING } })
+        const agent = await bench.start(target, IDLING)
+        await bench.suspend(target)
+        for (const key of [undefined, agent.key])
+          assert.deepEqual(await bench.backend.agentStatus({ ...target, key }, call()), { is: 'asleep' })
+        await fails('overtaken', bench.backend.stopAgent(agent, call()))
+      },
+    }),
+  )
   if (claims.pausing === 'memory')
     cases.push(
       ...suite.own('pausing', {
@@ -202,7 +192,7 @@ export function pausingCases(suite: Suite): Case[] {
           for (const each of [undefined, key])
             await hearUntil(bench, { ...target, key: each }, (heard) => said(heard).length > 2)
           const checkpointRef = await bench.suspend(target)
-          await sleep(STOOD_STILL_S * 1_500)
+          await sleep(STOOD_STILL_S * 1_000 + 100)
           const awake = await bench.resume(target.ref, checkpointRef)
           for (const each of [undefined, key]) {
             assert.equal((await bench.backend.agentStatus({ ...target, key: each }, call())).is, 'restarted')

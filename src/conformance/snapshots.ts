@@ -7,17 +7,8 @@ import type { Suite } from './suite.ts'
 export function snapshotCases(suite: Suite): Case[] {
   if (!suite.subject.claims.snapshots) return []
   const { damage } = suite.subject
-  const cases = suite.own('snapshots', {
-    async 'A snapshot is whole, and its sandbox runs on as the incarnation that it is'(bench) {
-      const target = await bench.create({ agent: { command: IDLING } })
-      const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: 'before-lunch' }, call())
-      assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
-      assert.deepEqual(await bench.awake(target.ref), target)
-      assert.deepEqual(await bench.backend.agentStatus({ ...target, key: undefined }, call()), { is: 'running' })
-    },
-
-    async 'The same key is the same snapshot, and another key another one'(bench) {
-      const target = await bench.create()
+  const cases = suite.lent('snapshots', {
+    async 'The same key is the same snapshot, and another key another one'(bench, target) {
       const asked = { key: newId('op'), name: undefined }
       const first = await bench.snapshots.take(target, asked, call())
       assert.deepEqual(await bench.snapshots.take(target, asked, call()), first)
@@ -27,8 +18,7 @@ export function snapshotCases(suite: Suite): Case[] {
       assert.notEqual(other.checkpointRef, first.checkpointRef)
     },
 
-    async 'Several who ask for it at once get one snapshot'(bench) {
-      const target = await bench.create()
+    async 'Several who ask for it at once get one snapshot'(bench, target) {
       const asked = { key: newId('op'), name: undefined }
       const workers = [bench.snapshots, bench.snapshots, (await bench.another()).snapshots]
       const outcomes = await Promise.allSettled(
@@ -44,8 +34,10 @@ export function snapshotCases(suite: Suite): Case[] {
       )
     },
 
-    async 'A sandbox begins as a snapshot, as it was then, without agents, also when its origin has ended'(bench) {
-      const target = await bench.create()
+    async 'A sandbox begins as a snapshot, as it was then, without agents, also when its origin has ended'(
+      bench,
+      target,
+    ) {
       await bench.run(target, 'echo then > file')
       const agent = await bench.start(target, IDLING)
       const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
@@ -58,9 +50,7 @@ export function snapshotCases(suite: Suite): Case[] {
       assert.deepEqual(await bench.backend.agentStatus({ ...copy, key: agent.key }, call()), { is: 'none' })
     },
 
-    async 'Snapshots are listed with their sandbox, until they are discarded'(bench) {
-      const sandboxId = newId('sbx')
-      const target = await bench.create({}, { sandboxId })
+    async 'Snapshots are listed with their sandbox, until they are discarded'(bench, { sandboxId, ...target }) {
       const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
       await settled(bench.snapshots, checkpointRef)
       assert.deepEqual(await bench.checkpoints(), [{ ref: checkpointRef, sandboxId, kind: 'snapshot' }])
@@ -71,8 +61,7 @@ export function snapshotCases(suite: Suite): Case[] {
       assert.deepEqual(await bench.awake(target.ref), target)
     },
 
-    async 'From a checkpoint that is gone nothing is made, and that is said'(bench) {
-      const target = await bench.create()
+    async 'From a checkpoint that is gone nothing is made, and that is said'(bench, target) {
       const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
       await bench.snapshots.discard(checkpointRef, call())
       const wanted = bench.wanted({}, { checkpointRef })
@@ -80,20 +69,29 @@ export function snapshotCases(suite: Suite): Case[] {
       assert.deepEqual(await bench.find(wanted.sandboxId), [])
     },
 
-    async 'None is taken of what sleeps'(bench) {
+    async 'None is taken of what sleeps'(bench, target) {
       if (bench.backend.pausing === 'none') return
-      const target = await bench.create()
       await bench.suspend(target)
       const attempt = bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
       await fails('overtaken', attempt)
       assert.equal((await bench.look(target.ref)).is, 'suspended')
     },
   })
+  cases.push(
+    ...suite.shared('snapshots', {
+      async 'A snapshot is whole, and its sandbox runs on as the incarnation that it is'(bench, target) {
+        const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: 'before-lunch' }, call())
+        assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
+        assert.deepEqual(await bench.awake(target.ref), target)
+        assert.deepEqual(await bench.backend.agentStatus({ ...target, key: undefined }, call()), { is: 'running' })
+        await bench.snapshots.discard(checkpointRef, call())
+      },
+    }),
+  )
   if (damage)
     cases.push(
-      ...suite.own('snapshots', {
-        async 'One that was damaged behind its back is not called ready, and nothing is made from it'(bench) {
-          const target = await bench.create()
+      ...suite.lent('snapshots', {
+        async 'One that was damaged behind its back is not called ready, and nothing is made from it'(bench, target) {
           await bench.run(target, 'echo kept > file')
           const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
           assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')

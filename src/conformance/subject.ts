@@ -31,8 +31,11 @@ export type Claims = {
   lease: boolean
   /** Those that it adopts are found by the label of their new owner. */
   labelsAdopted: boolean
-  /** It keeps to `limits.memoryBytesMax`, and tells an agent that was killed for its memory from one that was merely killed. */
-  memoryLimit: boolean
+  /**
+   * It keeps to `limits.memoryBytesMax`, and tells an agent that was killed for its memory from one that was merely killed. `untold`:
+   * it keeps to it, and does not tell. False: it refuses such a limit.
+   */
+  memoryLimit: boolean | 'untold'
   /**
    * It runs a sidecar beside the agent. What tells whether that lives must not be the backend itself. `endsWithAgent`: the provider
    * ends it by itself when the agent has ended, and begins it again when it ends before that.
@@ -40,7 +43,10 @@ export type Claims = {
   sidecar: 'none' | { isAlive(ref: string): Promise<boolean>; endsWithAgent?: true }
 }
 
-/** One promise, and how it is tried. It runs by itself, in a fleet of its own, and leaves nothing behind. */
+/**
+ * One promise, and how it is tried. It runs by itself, one after the other, in a fleet that nobody else has; nothing is left behind
+ * when the suite is closed.
+ */
 export type Case = {
   /** Which part of the contract it belongs to. */
   about: string

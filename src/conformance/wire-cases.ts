@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Agent, Backend, BackendErrorType, Sighting } from '../backends/backend.ts'
-import { type Awake, type Bench, call, fails, IDLING, newId, sh, until } from './bench.ts'
+import { type Awake, type Bench, call, fails, gated, IDLING, newId, sh, until } from './bench.ts'
 import type { Case, Wired } from './subject.ts'
 import type { Suite } from './suite.ts'
 import type { Wire, WireFault } from './wire.ts'
@@ -193,7 +193,8 @@ export function wireCases(suite: Suite): Case[] {
         backend,
       ) {
         const script = `printf '${Buffer.from(OUTPUT, 'latin1')}'`
-        const own = await bench.create({ agent: { command: sh(`sleep 1; ${script}`) } })
+        const own = await bench.create({ agent: { command: gated(script) } })
+        await bench.go(own)
         const byKey = await bench.start(await bench.create(), sh(script))
         for (const agent of [{ ...own, key: undefined }, byKey]) {
           for await (const { heard } of hearing(bench.backend, agent)) if (heard === OUTPUT) break

@@ -9,6 +9,7 @@ test.each(BACKEND_NAMES)('what the catalog says of %s is what it can do', async 
     fleet: 'test',
     dataFolder: os.tmpdir(),
     e2b: { apiKey: 'no key is needed to open it' },
+    agentuity: { apiKey: 'nor for this one' },
   })
   expect(listedAbilities()).toContainEqual(abilitiesOf(backend))
   await backend.close()

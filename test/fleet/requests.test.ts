@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
+import { BACKEND_NAMES } from '../../src/backends/names.ts'
 import {
   type Answer,
   createFleet,
@@ -165,7 +166,7 @@ describe('a request that makes no sense', () => {
     for (const make of [() => fleet.spawn({ backend: 'tset' }), () => fleet.adopt({ backend: 'tset', ref: 'vm' })]) {
       await expect(make()).rejects.toMatchObject({
         code: 'backend_unknown',
-        message: 'There is no backend tset; there are: local, docker, e2b, test, plain.',
+        message: `There is no backend tset; there are: ${[...BACKEND_NAMES, 'test', 'plain'].join(', ')}.`,
       })
     }
     expect(await rows()).toBe(before)

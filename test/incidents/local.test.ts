@@ -20,7 +20,7 @@ const ON: { stores: StoreKind[] } = { stores: ['postgres'] }
 const CALL = { signal: new AbortController().signal }
 /** Counts in a file that is never half written, and there as soon as the sandbox is said to run. */
 const COUNTING = {
-  command: ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > next && mv next count; sleep 0.01; done'],
+  command: ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i > next && mv next count; sleep 0.05; done'],
 }
 const LOCAL = {
   backend: 'local',

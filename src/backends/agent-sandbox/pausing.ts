@@ -17,6 +17,7 @@ import {
 import { takePodSnapshot } from './pod-snapshots.ts'
 import { changeSandbox, SANDBOX_ANNOTATION, type Sandbox, SNAPSHOT_NAME } from './resource.ts'
 import type { Site } from './site.ts'
+import { volumesOf } from './volumes.ts'
 
 /** How long a pod may take to end, and its controller to see that. Whoever asks again goes on waiting. */
 const ASLEEP_MS_MAX = 240_000
@@ -47,9 +48,11 @@ export async function suspend(site: Site, target: Target, key: string, call: Cal
       site.keeps === 'disk' || hasEnded
         ? pod.uid
         : sleepsOnSnapshot(await takePodSnapshot(site, pod, { ref: target.ref, labels, key }, call))
-    const metadata = { annotations: { [SANDBOX_ANNOTATION.sleepsOn]: sleepsOn } }
+    const volumes = await volumesOf(site, sandbox, call)
+    const annotations = { [SANDBOX_ANNOTATION.sleepsOn]: sleepsOn, [SANDBOX_ANNOTATION.volumes]: volumes }
     const spec = site.served.dialect.spec('asleep')
-    if (await changeSandbox(site, sandbox, { metadata, spec }, call)) return whenAsleep(site, target.ref, call)
+    if (await changeSandbox(site, sandbox, { metadata: { annotations }, spec }, call))
+      return whenAsleep(site, target.ref, call)
   }
   throw new BackendError('sandbox_unreachable', `${target.ref} is changed by others again and again`)
 }
@@ -91,7 +94,7 @@ export async function resume(
 async function wake(site: Site, { ref, sandbox, pod }: Instance, snapshot: string | undefined, call: Call) {
   if (!sandbox) return
   if (!sandbox.isToSleep && pod && !isExpired(sandbox)) return deletePod(site.cluster, pod, ref, call) // its controller makes another
-  const metadata = { annotations: { [SANDBOX_ANNOTATION.sleepsOn]: null } }
+  const metadata = { annotations: { [SANDBOX_ANNOTATION.sleepsOn]: null, [SANDBOX_ANNOTATION.volumes]: null } }
   const spec = {
     ...site.served.dialect.spec('awake'),
     ...(snapshot !== sandbox.restores && restoring(snapshot)),

@@ -8,6 +8,8 @@ import type { Site } from './site.ts'
 export const SANDBOX_ANNOTATION = {
   /** What it sleeps on, written down with the wish that it sleeps: its last pod, or a snapshot of that. Gone when it is woken. */
   sleepsOn: 'sandman.sleeps-on',
+  /** Which volumes it had then, by their uids: for one that is deleted its controller makes another, of the same name, and empty. */
+  volumes: 'sandman.volumes',
 } as const
 
 /** The controller's: what the pod is called, where that is not called like the Sandbox. */

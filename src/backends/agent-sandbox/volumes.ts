@@ -1,22 +1,38 @@
 import type { Call, CheckpointCondition } from '../backend.ts'
 import { isAbsent, Unreadable } from '../kubernetes/errors.ts'
 import type { WireMeta } from '../kubernetes/pod.ts'
-import type { Sandbox } from './resource.ts'
+import { SANDBOX_ANNOTATION, type Sandbox } from './resource.ts'
 import type { Site } from './site.ts'
 
 type WireClaim = { kind?: string; metadata?: WireMeta; status?: { phase?: string } }
 
-/** Whether the volumes are there that its files are on: without one, its next pod would begin with nothing. */
-export async function verifyVolumes(site: Site, { volumes }: Sandbox, call: Call): Promise<CheckpointCondition> {
-  const { api, home } = site.cluster
-  for (const name of volumes) {
-    const path = `/api/v1/namespaces/${home.namespace}/persistentvolumeclaims/${name}`
-    const found = await api.json<WireClaim>({ path }, call).catch((error: unknown) => {
-      if (isAbsent(error, name)) return undefined
-      throw error
-    })
+/** What its files are on, as the API server has it now; undefined where there is none. */
+async function findVolume({ cluster }: Site, name: string, call: Call): Promise<WireClaim | undefined> {
+  const path = `/api/v1/namespaces/${cluster.home.namespace}/persistentvolumeclaims/${name}`
+  const found = await cluster.api.json<WireClaim>({ path }, call).catch((error: unknown) => {
+    if (isAbsent(error, name)) return undefined
+    throw error
+  })
+  if (found && found.kind !== 'PersistentVolumeClaim')
+    throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
+  return found
+}
+
+/** Which volumes it has, to be written down when it is put to sleep. */
+export async function volumesOf(site: Site, { volumes }: Sandbox, call: Call): Promise<string> {
+  const uids = await Promise.all(volumes.map(async (name) => (await findVolume(site, name, call))?.metadata?.uid ?? ''))
+  return uids.join(' ')
+}
+
+/** Whether those are still there: its next pod would begin with nothing, and nobody would say so. */
+export async function verifyVolumes(site: Site, sandbox: Sandbox, call: Call): Promise<CheckpointCondition> {
+  const known = sandbox.annotations[SANDBOX_ANNOTATION.volumes]?.split(' ') ?? []
+  for (const [nth, name] of sandbox.volumes.entries()) {
+    const found = await findVolume(site, name, call)
+    const uid = known[nth] || found?.metadata?.uid
     if (!found) return { is: 'missing', why: `there is no volume claim ${name}` }
-    if (found.kind !== 'PersistentVolumeClaim') throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
+    if (found.metadata?.uid !== uid)
+      return { is: 'missing', why: `volume claim ${name} is another one than ${uid}, on which its files were` }
     if (found.metadata?.deletionTimestamp) return { is: 'missing', why: `volume claim ${name} is being deleted` }
     if (found.status?.phase === 'Lost') return { is: 'corrupt', why: `volume claim ${name} has lost its volume` }
   }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { open, readdir, readFile } from 'node:fs/promises'
 import { setImmediate as breathe } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { forEach } from '../../each.ts'
@@ -32,6 +32,8 @@ const END_MS_MAX = 10_000
 const KERNEL_FLAG = 0x200000
 /** How many are read before others get their turn: about a millisecond. */
 const READ_AT_ONCE = 50
+/** Of most environments; of a larger one more is read. */
+const ENVIRONMENT_BYTES = 4_096
 const KILL_BIT = 1n << 8n
 const run = promisify(execFile)
 
@@ -104,9 +106,25 @@ function addDescendants(seen: Seen[], parts: Map<number, Part>, supervisor: Proc
  */
 async function markedPart(pid: number, mark: string): Promise<Part | undefined> {
   if (process.platform !== 'linux') return undefined
-  const environment = (await readFile(`/proc/${pid}/environ`, 'latin1').catch(emptyIfNotOurs)).split('\0')
+  const environment = (await readEnvironment(pid).catch(emptyIfNotOurs)).split('\0')
   if (!environment.includes(`${MARK_VARIABLE}=${mark}`)) return undefined
   return environment.find((entry) => entry.startsWith(`${PART_VARIABLE}=`))?.slice(PART_VARIABLE.length + 1) as Part
+}
+
+/**
+ * There are hundreds of them, and the kernel says of none how long it is: not knowing that, `readFile` takes 64 KB for each and asks
+ * three times. What comes back short is all there is.
+ */
+async function readEnvironment(pid: number): Promise<string> {
+  const file = await open(`/proc/${pid}/environ`)
+  try {
+    for (let size = ENVIRONMENT_BYTES; ; size *= 4) {
+      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(size), 0, size, 0)
+      if (bytesRead < size) return buffer.toString('latin1', 0, bytesRead)
+    }
+  } finally {
+    await file.close()
+  }
 }
 
 function emptyIfNotOurs(error: NodeJS.ErrnoException): string {

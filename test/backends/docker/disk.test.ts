@@ -4,7 +4,7 @@ import type { Wire } from '../../../src/conformance/wire.ts'
 import { type Bench, CALL, engine, IDLING, imagesOf, newId, onEngine, setup, sh, wired } from './setup.ts'
 
 /** Says in a file when it begins, and when it is asked to end. */
-const AGENT = sh('echo begun >> /log; trap "echo asked >> /log; exit 0" TERM; while :; do sleep 0.05; done')
+const AGENT = sh('echo begun >> /log; trap "echo asked >> /log; exit 0" TERM; sleep 1000 & wait')
 const tagsOf = async (bench: Bench) =>
   (await imagesOf(bench)).flatMap(({ RepoTags }) => RepoTags ?? []).filter((tag) => tag !== '<none>:<none>')
 

@@ -262,13 +262,6 @@ test('what cannot be the key of an agent, or its command, is refused', async () 
   expect(await backend.agentStatus({ ...target, key: KEY }, CALL)).toEqual({ is: 'none' })
 })
 
-test('one that was never started is none, and needs no stopping', async () => {
-  const { backend, create } = await setup()
-  const target = await create()
-  expect(await backend.agentStatus({ ...target, key: KEY }, CALL)).toEqual({ is: 'none' })
-  await backend.stopAgent({ ...target, key: KEY }, CALL)
-})
-
 test('none is started in a sandbox that is not the one that was meant, that sleeps, or that is not there', async () => {
   const bench = await setup()
   const target = await bench.create()

@@ -20,7 +20,6 @@ import {
   SANDBOX,
   setup,
   sh,
-  stateOf,
   terminated,
   WAYS,
   wanted,
@@ -144,27 +143,6 @@ test('a template is refused, and nothing is made', async () => {
   expect(await backend.find(SANDBOX, CALL)).toEqual([])
 })
 
-test('a sandbox without an agent says so', async () => {
-  const { backend, create } = await setup()
-  const target = await create([], { spec: {} })
-  expect(await backend.agentStatus(OWN, CALL)).toEqual({ is: 'none' })
-  expect(await backend.run(target, 'echo here', CALL)).toEqual({ exitCode: 0, output: 'here\n' })
-})
-
-test('an agent that was killed for its memory says so, once, and the sidecar lives on', async ({ skip }) => {
-  const { backend, create, instance } = await setup()
-  const hungry = 'const all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1))'
-  const agent = { command: [process.execPath, '-e', hungry], sidecar: { command: IDLING } }
-  await create([], { spec: { agent, limits: { memoryBytesMax: 100 << 20 } } })
-  const made = await instance()
-  skip(made.labels.cgroups.memory === undefined, 'this machine lets nobody limit memory')
-  await expect
-    .poll(() => backend.agentStatus(OWN, CALL), { timeout: 30_000 })
-    .toEqual({ is: 'terminated', exitCode: null, signal: 'SIGKILL', oomKilled: true })
-  expect(await stateOf((await readStarted(made))?.sidecar?.pid ?? 0)).toBe('S')
-  expect((await backend.look(REF, CALL)).is).toBe('running')
-})
-
 test('an agent that was merely killed was not killed for its memory', async () => {
   const { backend, create, instance } = await setup()
   await create(IDLING)
@@ -277,26 +255,6 @@ test('a supervisor that cannot start is a failure that says why, and not a sandb
   await rm(path.join(folder, 'started.json'))
   await mkdir(path.join(folder, 'started.json')) // which nobody can write
   await expect(backend.create(wanted(), CALL)).rejects.toMatchObject({ type: 'sandbox_unreachable' })
-})
-
-test('an old end does not hit what is there now', async () => {
-  const { backend, create } = await setup()
-  const target = await create()
-  for (const incarnation of ['another', null]) {
-    await expect(backend.end({ ref: REF, incarnation }, CALL)).rejects.toMatchObject({ type: 'overtaken' })
-  }
-  expect(await backend.look(REF, CALL)).toEqual({ is: 'running', incarnation: target.incarnation })
-})
-
-test('what was adopted is found by its new owner', async () => {
-  const { backend, create } = await setup()
-  await create()
-  const owner = { sandboxId: `sbx_${'b'.repeat(26)}`, life: `op_${'2'.repeat(26)}` }
-  await backend.adopt(REF, owner, CALL)
-  expect(await backend.find(SANDBOX, CALL)).toEqual([])
-  expect(await backend.find(owner.sandboxId, CALL)).toEqual([{ ref: REF, life: owner.life }])
-  expect((await backend.look(REF, CALL)).is).toBe('running')
-  await expect(backend.adopt('sbx_x.op_y', owner, CALL)).rejects.toMatchObject({ type: 'sandbox_expired' })
 })
 
 test('another fleet sees and touches nothing', async () => {
