@@ -1,5 +1,6 @@
 import type { RequestOptions } from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
+import { SandmanError } from '../../errors.ts'
 import { BackendError, type Call } from '../backend.ts'
 import { Api } from './api.ts'
 import { Unreadable } from './errors.ts'
@@ -89,7 +90,8 @@ function readConfig({ KubeConfig }: Sdk, { connection }: KubernetesOptions): Kub
   }
   config.loadFromDefault()
   if (config.getCurrentCluster()?.server === NOWHERE)
-    throw new Error(
+    throw new SandmanError(
+      'config_invalid',
       'There is no cluster to talk to: set KUBECONFIG, or run this worker in a pod that has a service account.',
     )
   return config
