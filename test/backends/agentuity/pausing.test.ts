@@ -321,6 +321,14 @@ describe('an incarnation', () => {
   })
 })
 
+test('what it sleeps on is still shown after a resume that came to nothing', async () => {
+  const { backend, pausing, create } = await setup()
+  const target = await create()
+  const { checkpointRef } = await pausing.suspend(target, ASKED, CALL)
+  for (const type of ['resume-requested', 'resume-failed']) agentuity.cloud.tell(agentuity.cloud.find(target.ref), type)
+  expect(await backend.look(target.ref, CALL)).toEqual({ is: 'suspended', checkpointRef })
+})
+
 test('to discard a pause touches nothing, because it goes with its sandbox', async () => {
   const { pausing, create } = await setup()
   const target = await create()
