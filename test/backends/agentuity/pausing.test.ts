@@ -161,7 +161,7 @@ describe('the list of checkpoints', () => {
     if (hasty === 'none') return expect.unreachable()
     agentuity.next('listCheckpoints', { kind: 'hang', performed: false })
     await expect(hasty.verify(checkpointRef as string, CALL)).rejects.toMatchObject(fails('sandbox_unreachable'))
-    expect(await hasty.verify(checkpointRef as string, CALL)).toMatchObject({ is: 'ready' })
+    expect(await pausing.verify(checkpointRef as string, CALL)).toMatchObject({ is: 'ready' })
   })
 
   test('that answers, counts more than the history', async () => {
