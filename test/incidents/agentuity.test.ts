@@ -15,7 +15,7 @@ afterAll(async () => {
 const WAIT = { wait: '50s' } as const
 const CALL = { signal: new AbortController().signal }
 /** What sleeps is old enough to be judged after a second. */
-const patience = { checkpointsMs: 300, lagMs: 2_000, settlingMs: 1_000, refusedMs: [20, 50, 100] }
+const patience = { checkpointsMs: 700, lagMs: 10_000, settlingMs: 1_000, refusedMs: [20, 50, 100] }
 const truth = (fleet: string) => openAgentuityBackend({ fleet, patience, ...agentuity.connection })
 
 describeOnProvider({

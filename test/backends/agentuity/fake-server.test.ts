@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
 import { SandboxClient } from '@agentuity/server'
 import { expect, onTestFinished, test } from 'vitest'
 import { FakeAgentuity } from '../../support/agentuity/server.ts'
@@ -10,6 +12,8 @@ async function setup() {
   const client = new SandboxClient({ url, apiKey })
   return { agentuity, client }
 }
+
+const WAITING = 'echo one; until [ -e go ]; do sleep 0.02; done; echo two'
 
 const outputOf = async (url: string | null | undefined) => (await fetch(url as string)).text()
 
@@ -28,12 +32,13 @@ test('a sandbox is made, shown, listed by its name, and gone when it was destroy
 test('a pause freezes what runs, names its checkpoint and is told of; a resume lets it go on', async () => {
   const { agentuity, client } = await setup()
   const { id } = await client.create()
-  const job = await client.createJob(id, { command: ['sh', '-c', 'echo one; sleep 0.3; echo two'] })
+  const job = await client.createJob(id, { command: ['sh', '-c', WAITING] })
   const paused = await client.pause(id)
   expect(paused).toMatchObject({ sandboxId: id, status: 'suspended', checkpointId: expect.stringMatching(/^ckpt_/) })
   await expect(client.pause(id)).rejects.toMatchObject({ status: 409 })
   expect(agentuity.pidsOf(id).length).toBeGreaterThan(0)
   expect((await job.get()).status).toBe('running')
+  await writeFile(path.join(agentuity.folderOf(id), 'go'), '')
   await client.resume(id)
   await expect(client.resume(id)).rejects.toMatchObject({ status: 409 })
   await expect.poll(async () => (await job.get()).status).toBe('completed')

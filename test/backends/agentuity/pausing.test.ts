@@ -161,7 +161,7 @@ describe('the list of checkpoints', () => {
     if (hasty === 'none') return expect.unreachable()
     agentuity.next('listCheckpoints', { kind: 'hang', performed: false })
     await expect(hasty.verify(checkpointRef as string, CALL)).rejects.toMatchObject(fails('sandbox_unreachable'))
-    expect(await hasty.verify(checkpointRef as string, CALL)).toMatchObject({ is: 'ready' })
+    expect(await pausing.verify(checkpointRef as string, CALL)).toMatchObject({ is: 'ready' })
   })
 
   test('that answers, counts more than the history', async () => {
@@ -319,6 +319,14 @@ describe('an incarnation', () => {
     await expect(running).rejects.toMatchObject(fails('overtaken'))
     expect(agentuity.statusOf(target.ref)).toBe('idle')
   })
+})
+
+test('what it sleeps on is still shown after a resume that came to nothing', async () => {
+  const { backend, pausing, create } = await setup()
+  const target = await create()
+  const { checkpointRef } = await pausing.suspend(target, ASKED, CALL)
+  for (const type of ['resume-requested', 'resume-failed']) agentuity.cloud.tell(agentuity.cloud.find(target.ref), type)
+  expect(await backend.look(target.ref, CALL)).toEqual({ is: 'suspended', checkpointRef })
 })
 
 test('to discard a pause touches nothing, because it goes with its sandbox', async () => {

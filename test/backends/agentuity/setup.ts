@@ -11,8 +11,8 @@ export const KEY = `exe_${'e'.repeat(26)}`
 export const ASKED = { key: 'op_p' }
 export const WAKING = { key: 'op_r', ttlMs: 3_600_000 }
 
-/** Nothing is old enough to be judged, and nothing is waited for for long. */
-const PATIENCE: Partial<AgentuityPatience> = { lagMs: 1_000, settlingMs: 3_600_000, refusedMs: [5, 10] }
+/** Nothing is old enough to be judged, and little is tried again. */
+const PATIENCE: Partial<AgentuityPatience> = { lagMs: 10_000, settlingMs: 3_600_000, refusedMs: [5, 10] }
 
 /** Whatever sleeps has slept for long enough. */
 export const LONG_AFTER: Partial<AgentuityPatience> = { ...PATIENCE, settlingMs: 0 }
