@@ -48,20 +48,27 @@ export function machinesMarkedBy(variable: string) {
     for (const { pid } of findProcesses(...names)) signal(pid, 'SIGCONT')
   }
 
-  /** Stopped before they are killed, so that none of them sees another one die and goes on. */
+  /**
+   * Kills those that there are, and tells how many there were. Stopped before they are killed, so that none of them sees another one
+   * die and goes on.
+   */
+  async function killOnce(...names: string[]): Promise<number> {
+    const found = membersAmong(await lookAtProcesses(), names)
+    for (const { pid } of found) signal(pid, 'SIGSTOP')
+    for (const { pid } of found) signal(pid, 'SIGKILL')
+    return found.length
+  }
+
   async function killAll(...names: string[]): Promise<void> {
     const until = Date.now() + DEATH_MS_MAX
     while (Date.now() < until) {
-      const left = membersAmong(await lookAtProcesses(), names)
-      if (left.length === 0) return
-      for (const { pid } of left) signal(pid, 'SIGSTOP')
-      for (const { pid } of left) signal(pid, 'SIGKILL')
+      if ((await killOnce(...names)) === 0) return
       await sleep(LOOK_AGAIN_MS)
     }
     throw new Error(`The processes of ${names.join(', ')} do not end.`)
   }
 
-  return { membersAmong, findProcesses, freeze, thaw, killAll }
+  return { membersAmong, findProcesses, freeze, thaw, killOnce, killAll }
 }
 
 /** One that has ended meanwhile needs no signal. */

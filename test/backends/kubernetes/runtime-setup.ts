@@ -1,4 +1,5 @@
-import { mkdtemp } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
@@ -12,7 +13,7 @@ import {
 } from '../../support/kubernetes/runtime/runtime.ts'
 
 export const sh = (script: string) => ['sh', '-c', script]
-export const IDLING = sh('while :; do sleep 1; done')
+export const IDLING = ['sleep', '1000']
 
 /** Doubles until somebody puts an end to it. */
 export const EATING = 'a=xxxxxxxx; while :; do a=$a$a; done'
@@ -25,7 +26,10 @@ export async function setup(options?: RuntimeOptions) {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-runtime-'))
   const volume = await mkdtemp(path.join(os.tmpdir(), 'sandman-volume-'))
   const runtime = await Runtime.create(folder, options)
-  onTestFinished(() => runtime.stop())
+  onTestFinished(async () => {
+    await runtime.stop()
+    await rm(volume, { recursive: true, force: true })
+  })
   let started = 0
   const asked = (command: string[], more: Partial<ContainerAsked> = {}): ContainerAsked => ({
     id: `pod/agent/${started++}`,
@@ -62,4 +66,13 @@ export async function read(output: Readable): Promise<string> {
 export async function said(container: Container, text: string): Promise<void> {
   for await (const { bytes } of container.log.entries()) if (bytes.includes(text)) return
   expect.unreachable(`it ended before it said ${text}`)
+}
+
+/** Nothing when it has ended. */
+export function nameOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim()
+  } catch {
+    return ''
+  }
 }

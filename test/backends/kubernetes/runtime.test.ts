@@ -1,9 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { stateOf } from '../e2b/fake-setup.ts'
-import { IDLING, run, said, setup, sh, textOf, until } from './runtime-setup.ts'
+import { IDLING, nameOf, run, said, setup, sh, textOf, until } from './runtime-setup.ts'
 
 describe('a container', () => {
   test('has what it was given, a folder of its own, and nothing else of this process but the path', async () => {
@@ -153,7 +153,7 @@ describe('a container', () => {
   test('is killed whole while it starts and loses processes all the time', async () => {
     const { start } = await setup()
     const container = await start(
-      sh('echo on; while :; do (setsid sh -c "true & sleep 0.02 &" &) ; true & sleep 0.001; done'),
+      sh('echo on; while :; do (setsid sh -c "true & sleep 0.5 &" &) ; true & sleep 0.001; done'),
     )
     await said(container, 'on')
     await expect.poll(() => container.pids.length).toBeGreaterThan(5)
@@ -181,11 +181,3 @@ describe('a runtime', () => {
     await expect(start(['true'], { id: 'one' })).rejects.toThrow('There was a container one already')
   })
 })
-
-function nameOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim()
-  } catch {
-    return ''
-  }
-}

@@ -5,6 +5,7 @@ import {
   invalid,
   notFound,
   preconditionFailed,
+  quotaExceeded,
   unsupportedMediaType,
 } from './api-error.ts'
 import { checkPreconditions, deleteObject, deleteOptions, isDryRun } from './deletion.ts'
@@ -35,6 +36,8 @@ export class Api {
   readonly store: Store
   readonly #nowMs: () => number
   readonly #owners = new FieldOwners()
+  /** Of these no more can be made, and why. */
+  readonly exceededQuotas = new Map<string, string>()
 
   constructor(store: Store, nowMs: () => number) {
     this.store = store
@@ -57,6 +60,8 @@ export class Api {
     this.#check(target.resource, object)
     const { name, namespace } = object.metadata
     const known = this.store.get(target.resource.id, namespace, name)
+    const quota = this.exceededQuotas.get(target.resource.id)
+    if (quota !== undefined) throw quotaExceeded(target.resource, name, quota)
     if (known) throw alreadyExists(target.resource, name, known.metadata.deletionTimestamp !== undefined)
     if (isDryRun(query)) return { status: 201, object: shown(target, object) }
     const added = this.store.add(target.resource.id, object)

@@ -1,6 +1,9 @@
+import { extensionResources } from './extensions.ts'
 import { type KubeObject, rfc3339 } from './objects.ts'
+import { snapshotResources } from './pod-snapshots.ts'
 import { podsResource } from './pods.ts'
 import { builtIn, type Resource } from './resources.ts'
+import { sandboxesResource } from './sandboxes.ts'
 
 export type Served = {
   /** Which versions of the Sandbox resource there are, if any. */
@@ -10,7 +13,7 @@ export type Served = {
 }
 
 /** Every kind of object that this server has. */
-export function catalogue(minor: number, _served: Served): Resource[] {
+export function catalogue(minor: number, served: Served): Resource[] {
   return [
     builtIn({
       plural: 'namespaces',
@@ -32,6 +35,9 @@ export function catalogue(minor: number, _served: Served): Resource[] {
     builtIn({ plural: 'services', kind: 'Service', showsDeleted: true }),
     builtIn({ plural: 'configmaps', kind: 'ConfigMap', hasStatus: false }),
     builtIn({ plural: 'secrets', kind: 'Secret', hasStatus: false }),
+    ...(served.sandboxes.length > 0 ? [sandboxesResource(served.sandboxes)] : []),
+    ...(served.extensions ? extensionResources() : []),
+    ...(served.podSnapshots ? snapshotResources() : []),
   ]
 }
 

@@ -9,6 +9,7 @@ import type { LogStreams } from './log-streams.ts'
 import { isObject, type Json, type KubeObject } from './objects.ts'
 import { failure, json, type Reply } from './reply.ts'
 import type { Verb } from './routes.ts'
+import { onScale } from './scale.ts'
 import type { Watches } from './watches.ts'
 
 /** Who does what is asked for. */
@@ -20,6 +21,8 @@ export type Hands = {
   kubelet: Kubelet
   nowMs: () => number
   goneAs: 'event' | 'http'
+  /** Somebody wants something of a pod that may stand still. */
+  wake: (podUid: string) => void
 }
 
 /** Failures are answers too. */
@@ -63,6 +66,8 @@ function onObjects({ api, lists, watches, goneAs }: Hands, verb: Verb, target: T
 function onSubresource({ api, logs, kubelet, nowMs }: Hands, verb: Verb, target: Target, asking: Asking): Reply {
   const object = api.find(target)
   switch (target.subresource) {
+    case 'scale':
+      return answer(onScale(api, verb, target, asking))
     case 'log': {
       if (verb !== 'get') throw methodNotAllowed()
       const options = logOptions(asking.query, nowMs())

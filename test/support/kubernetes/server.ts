@@ -9,11 +9,13 @@ import { Cluster, type ClusterOptions } from './cluster.ts'
 import { type Desk, exchange, upgrade } from './exchange.ts'
 import { type Fault, Faults, type Matching } from './faults.ts'
 import type { LogCut } from './log-streams.ts'
+import type { ControllerStep } from './office.ts'
 import { PodControl } from './pod-control.ts'
 import type { Rule } from './rbac.ts'
 import { json, send } from './reply.ts'
 import { Requests } from './requests.ts'
 import { Runtime } from './runtime/runtime.ts'
+import type { SnapshotController } from './snapshot-controller.ts'
 import type { WatchDrop } from './watches.ts'
 
 export type FakeKubernetesOptions = Partial<ClusterOptions> & { token?: string }
@@ -119,10 +121,22 @@ export class FakeKubernetes extends PodControl {
     this.#desk.rules = rules
   }
 
+  /** Nothing more of this kind can be made, by whomever; undefined allows it again. */
+  exceedQuota(resource: string, why: string | undefined): void {
+    if (why === undefined) this.cluster.api.exceededQuotas.delete(resource)
+    else this.cluster.api.exceededQuotas.set(resource, why)
+  }
+
   /** Of all logs that are being read, now; or of the next ones, after exactly so many bytes. */
   cutLogs(how: LogCut, next?: { afterBytes: number; times?: number }): void {
     if (next) this.cluster.logs.cutNext(how, next.afterBytes, next.times ?? 1)
     else this.cluster.logs.cut(how)
+  }
+
+  /** What goes wrong with the snapshots of pods, and what is known of their memory. */
+  get snapshots(): SnapshotController {
+    if (!this.cluster.snapshots) throw new Error('pod snapshots are not served')
+    return this.cluster.snapshots
   }
 
   dropWatches(how: WatchDrop): void {
@@ -154,6 +168,20 @@ export class FakeKubernetes extends PodControl {
   /** They are done, and not answered. */
   holdAnswersOf(place: string): Gate {
     return this.#answers.hold(place)
+  }
+
+  /** The controllers see nothing of what happens until they are resumed. */
+  pauseController(): void {
+    this.cluster.controllers.pause()
+  }
+
+  resumeController(): void {
+    this.cluster.controllers.resume()
+  }
+
+  /** They come as far as to this. */
+  holdController(step: ControllerStep): Gate {
+    return this.cluster.steps.hold(step)
   }
 
   #track(work: Promise<void>): void {

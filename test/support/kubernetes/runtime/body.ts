@@ -1,12 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import type { ChildProcess } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { signal } from '../../machine.ts'
 import type { ExecProcess } from './exec.ts'
 import type { Inside } from './inside.ts'
 import type { LogStream } from './log.ts'
-import { beModest, exitCodeOf, findProcesses, killAll, MARK, throughShell } from './processes.ts'
+import { beModest, exitCodeOf, findProcesses, killAll, killOnce, launch, MARK, throughShell } from './processes.ts'
 
 export type Exit = { exitCode: number; at: Date }
 type Born = { mark: string; folder: string; command: string[]; memoryBytesMax: number | undefined }
@@ -58,8 +57,7 @@ export class Body {
     const { mark, folder, command, memoryBytesMax, cwd } = asked
     const [program = '', ...args] = memoryBytesMax === undefined ? command : throughShell(command, memoryBytesMax)
     const env = { ...asked.env, [MARK]: mark }
-    const child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
-    if (child.pid === undefined) throw (await once(child, 'error'))[0]
+    const child = await launch(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
     if (memoryBytesMax !== undefined) beModest(child.pid)
     return new Body(mark, folder, child)
   }
@@ -71,6 +69,11 @@ export class Body {
   /** To the main process only. */
   signal(name: NodeJS.Signals): void {
     if (!this.#hasExited && this.#child.pid !== undefined) signal(this.#child.pid, name)
+  }
+
+  /** All that there are. Those that were just being started live on, but not for longer than until the main process has ended. */
+  async kill(): Promise<void> {
+    await killOnce(this.mark)
   }
 
   killAll(): Promise<void> {

@@ -114,7 +114,7 @@ export class Container {
 
   async kill(reason?: 'OOMKilled'): Promise<ContainerEnd> {
     if (reason !== undefined) this.#wasShortOfMemory = true
-    await this.#body?.killAll()
+    await this.#body?.kill()
     return this.ended
   }
 

@@ -1,11 +1,9 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { signal } from '../../machine.ts'
 import type { Inside } from './inside.ts'
 import { Outlet } from './outlet.ts'
-import { beModest, exitCodeOf, MARK, throughShell } from './processes.ts'
+import { beModest, exitCodeOf, launch, MARK, throughShell } from './processes.ts'
 
 export type ExecAsked = { command: string[]; stdin: boolean; tty: boolean }
 
@@ -37,17 +35,14 @@ export async function startExec(
 ): Promise<ExecProcess & { cut(): void }> {
   if (command.length === 0) throw new ExecFailed('you must specify at least one command for the container')
   const [shell, ...args] = throughShell(command, memoryBytesMax, { isOneOutput: tty })
-  const child = spawn(shell, args, {
+  const child = await launch(shell, args, {
     cwd,
     env: { ...env, [MARK]: mark },
-    detached: true,
     stdio: [stdin ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+  }).catch((error: Error) => {
+    throw new ExecFailed(`${JSON.stringify(command[0])} cannot be started: ${error.message}`, { cause: error })
   })
   const { pid } = child
-  if (pid === undefined) {
-    const [error] = await once(child, 'error')
-    throw new ExecFailed(`${JSON.stringify(command[0])} cannot be started: ${error.message}`, { cause: error })
-  }
   if (memoryBytesMax !== undefined) beModest(pid)
   child.stdin?.on('error', () => {}) // it has closed it, or ended
   const [stdout, stderr] = [new Outlet(child.stdout as Readable), new Outlet(child.stderr as Readable)]
@@ -69,6 +64,7 @@ export async function startExec(
     kill: () => {
       if (!hasExited) signal(pid, 'SIGKILL')
     },
+    // It stands still. If it ever goes on, it finds its outputs closed.
     cut: () => {
       exiting.resolve(KILLED)
       child.stdin?.destroy()

@@ -4,29 +4,43 @@ import { membersAmong } from './processes.ts'
 
 const LOOK_EVERY_MS = 20
 
-/** Who looks so late has not seen what happened in between. */
-const LATE_MS = 5 * LOOK_EVERY_MS
+/**
+ * In this time, not looked at, one may have come from little to so much that it was refused. On a busy machine one looks late, but
+ * not so late.
+ */
+const LATE_MS = 500
 
 /** What becomes of programs that do not expect to be refused memory: SIGTRAP, SIGABRT, SIGBUS, SIGSEGV. */
 const BROKEN: number[] = [133, 134, 135, 139]
 
 export type Watched = { mark: string; memoryBytesMax: number; onKill(): void }
 
-/** One that is watched, and what was last seen of it. */
+type Look = { bytes: number; atMs: number }
+
+/** One that is watched, and what was lately seen of it. */
 export class Diet {
   readonly watched: Watched
   victim: number | undefined
-  seenBytes = 0
-  seenAt = performance.now()
+  #last: Look = { bytes: 0, atMs: performance.now() }
+  #before = this.#last
 
   constructor(watched: Watched) {
     this.watched = watched
   }
 
-  /** The system has refused it memory before anybody came to look. */
+  note(bytes: number): void {
+    this.#before = this.#last
+    this.#last = { bytes, atMs: performance.now() }
+  }
+
+  /**
+   * The system has refused it memory before anybody came to see that it had too much. The last look may have been one at its remains,
+   * so that the one before counts as well.
+   */
   hasBroken(exitCode: number): boolean {
     if (!BROKEN.includes(exitCode)) return false
-    return performance.now() - this.seenAt > LATE_MS || this.seenBytes > this.watched.memoryBytesMax / 2
+    const { bytes, atMs } = this.#before
+    return performance.now() - atMs > LATE_MS || Math.max(bytes, this.#last.bytes) > this.watched.memoryBytesMax / 2
   }
 }
 
@@ -57,9 +71,9 @@ export class MemoryWatch {
     for (const diet of this.#diets) {
       const { mark, memoryBytesMax, onKill } = diet.watched
       const members = membersAmong(all, [mark]).map(({ pid }) => ({ pid, bytes: memoryOf(pid) }))
-      diet.seenBytes = members.reduce((sum, { bytes }) => sum + bytes, 0)
-      diet.seenAt = performance.now()
-      if (diet.seenBytes <= memoryBytesMax || members.some(({ pid }) => pid === diet.victim)) continue
+      const bytes = members.reduce((sum, { bytes }) => sum + bytes, 0)
+      diet.note(bytes)
+      if (bytes <= memoryBytesMax || members.some(({ pid }) => pid === diet.victim)) continue
       const [biggest] = members.toSorted((a, b) => b.bytes - a.bytes)
       if (!biggest) continue
       diet.victim = biggest.pid

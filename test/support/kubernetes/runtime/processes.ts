@@ -1,3 +1,4 @@
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -7,7 +8,7 @@ import type { Inside } from './inside.ts'
 /** In the environment of every process of a container, and the same for as long as that lives, in however many containers. */
 export const MARK = 'FAKE_KUBERNETES_PROCESSES'
 
-export const { membersAmong, findProcesses, freeze, thaw, killAll } = machinesMarkedBy(MARK)
+export const { membersAmong, findProcesses, freeze, thaw, killOnce, killAll } = machinesMarkedBy(MARK)
 
 /**
  * Beyond its memory, a container may ask for so many times more, which the system then refuses: whoever watches it kills it long before
@@ -23,6 +24,16 @@ export function throughShell(command: string[], memoryBytesMax: number | undefin
   const limit =
     memoryBytesMax === undefined ? '' : `ulimit -d ${Math.ceil((memoryBytesMax * REFUSED_AT_TIMES) / 1024)}; `
   return ['/bin/sh', '-c', `${limit}exec "$@"${isOneOutput ? ' 2>&1' : ''}`, 'sh', ...command] as const
+}
+
+/** In a session of its own. Fails with what the system says, which it may say at once or later. */
+export function launch(program: string, args: readonly string[], options: SpawnOptions) {
+  return new Promise<ChildProcess & { pid: number }>((resolve, reject) => {
+    const child = spawn(program, args, { ...options, detached: true })
+    const { pid } = child
+    if (pid === undefined) child.once('error', reject)
+    else resolve(Object.assign(child, { pid }))
+  })
 }
 
 export function beModest(pid: number): void {
