@@ -51,7 +51,7 @@ export function says(error: unknown, status: number, reason: string): error is R
  * answered with a 404 in plain text, for every object alike.
  */
 export function isAbsent(error: unknown, name: string): boolean {
-  return says(error, 404, 'NotFound') && (error.own?.details?.name ?? name) === name
+  return says(error, 404, 'NotFound') && error.own?.details?.name === name
 }
 
 /** It is not any more what it was when it was looked at: it has been changed, or is another one of the same name. */

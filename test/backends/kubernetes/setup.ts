@@ -75,23 +75,24 @@ export class Fleet {
 
   /** All that is heard until the output ends, by whatever. */
   async hear(agent: Agent, cursor?: string): Promise<{ text: string; cursor: string | undefined; isLast: boolean }> {
-    const heard = { text: '', cursor, isLast: false }
+    const heard = { cursor, isLast: false }
+    const pieces: Uint8Array[] = []
     for await (const piece of this.backend.attach(agent, cursor, call())) {
-      heard.text += Buffer.from(piece.bytes)
+      pieces.push(piece.bytes)
       heard.cursor = piece.cursor
       heard.isLast = piece.isLast ?? false
     }
-    return heard
+    return { ...heard, text: Buffer.concat(pieces).toString() }
   }
 
   /** Up to this, and no further. */
   async hearUntil(agent: Agent, end: string, cursor?: string): Promise<Piece & { text: string }> {
-    let text = ''
+    let heard = Buffer.alloc(0)
     for await (const piece of this.backend.attach(agent, cursor, call())) {
-      text += Buffer.from(piece.bytes)
-      if (text.endsWith(end)) return { ...piece, text }
+      heard = Buffer.concat([heard, piece.bytes])
+      if (heard.subarray(-Buffer.byteLength(end)).toString() === end) return { ...piece, text: heard.toString() }
     }
-    throw new Error(`it ended with ${JSON.stringify(text.slice(-200))}`)
+    throw new Error(`it ended with ${JSON.stringify(heard.subarray(-200).toString())}`)
   }
 }
 

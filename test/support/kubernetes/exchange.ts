@@ -57,7 +57,8 @@ export async function upgrade(desk: Desk, request: IncomingMessage, socket: Dupl
   const { asked } = found
   const place = `${asked.verb} ${asked.resource}`
   const fault = await arrive(desk, asked, place)
-  if (fault === 'hang') return
+  // Nobody else notices that whoever waits has left.
+  if (fault === 'hang') return void socket.on('end', () => socket.destroy()).resume()
   if (fault === 'reset') return void request.socket.resetAndDestroy()
   let exec: ExecAsked | undefined
   const refusal =

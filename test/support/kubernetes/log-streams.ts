@@ -27,6 +27,11 @@ export class LogStreams {
     return this.#open.size
   }
 
+  /** Of those that are open: as much as was taken from them. */
+  get sentBytes(): number[] {
+    return [...this.#open].map(({ sentBytes }) => sentBytes)
+  }
+
   /** Now, and to all that are open. */
   cut(how: LogCut): void {
     for (const stream of this.#open) stream.cut(how)
@@ -97,6 +102,10 @@ class LogStream {
     }
   }
 
+  get sentBytes(): number {
+    return this.#sentBytes
+  }
+
   cut(how: LogCut): void {
     if (how === 'drip') this.#isDripping = true
     else if (how === 'mid-line') this.#cutsNextLine = true
@@ -141,7 +150,7 @@ class LogStream {
   #cutHere(how: 'end' | 'mid-line' | 'reset' | 'stall' | 'drip'): void {
     this.isCut = true
     if (how === 'reset') this.#response.socket?.resetAndDestroy()
-    if (how === 'end') this.#response.end()
+    if (how === 'end' || how === 'mid-line') this.#response.end()
     this.#leaving.abort()
   }
 }
