@@ -81,18 +81,20 @@ test('one that writes faster than it is read is held up, and loses nothing, also
   const much = await container.exec({ command: ['cat', 'much'], stdin: false, tty: false })
   await expect.poll(() => pidOf('cat')).toBeDefined()
   const pid = pidOf('cat')
+  await once(much.stdout, 'readable')
+  const first: Buffer = much.stdout.read()
   const written = () => Number(readFileSync(`/proc/${pid}/io`, 'utf8').match(/^wchar: (\d+)/m)?.[1])
   for (let seen = -1; seen !== written(); await sleep(50)) seen = written()
   expect(written()).toBeLessThan(2_000_000)
   much.stderr.resume()
-  expect((await read(much.stdout)).length).toBe(bytes)
+  expect(first.length + (await read(much.stdout)).length).toBe(bytes)
   expect(await much.ended).toEqual({ exitCode: 0 })
 
-  const little = await container.exec({ command: ['head', '-c', '60000', 'much'], stdin: false, tty: false })
+  const little = await container.exec({ command: ['head', '-c', '100000', 'much'], stdin: false, tty: false })
   little.stderr.resume()
   await expect.poll(() => container.pids.length).toBe(1)
   await sleep(100) // longer than one waits for what others may still say
-  expect((await read(little.stdout)).length).toBe(60_000)
+  expect((await read(little.stdout)).length).toBe(100_000)
   expect(await little.ended).toEqual({ exitCode: 0 })
 })
 

@@ -84,6 +84,18 @@ test('what is said between two lives is in the log of the first', async () => {
   expect(textOf(container, 'stdout')).toBe(`${'x'.repeat(100_000)}end`)
 })
 
+test('of one that says much in the meantime, nothing is lost', async () => {
+  const { runtime, asked, start } = await setup()
+  const before = await start(['awk', 'BEGIN { for (i = 1; i <= 5000; i++) printf "%01000d\\n", i }'])
+  await said(before, '500')
+  const image = await runtime.checkpoint([before])
+  const [after] = await runtime.restore(image, [{ from: before.id, to: asked([]) }])
+  if (!after) expect.unreachable()
+  expect(await after.ended).toMatchObject({ exitCode: 0, reason: 'Completed' })
+  const numbers = numbersOf(textOf(before) + textOf(after))
+  expect(numbers).toEqual(Array.from({ length: 5000 }, (_, at) => at + 1))
+})
+
 test('an image is restored once, and only what is in it', async () => {
   const { runtime, asked, start } = await setup()
   const [one, two] = [await start(IDLING), await start(IDLING)]

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { LineCutter } from '../../support/kubernetes/runtime/line-cutter.ts'
 import { ContainerLog, type LogEntry } from '../../support/kubernetes/runtime/log.ts'
 import { said, setup, sh, textOf, until } from './runtime-setup.ts'
 
@@ -44,26 +45,24 @@ test('a line is in it when it is finished', async () => {
 })
 
 test.each([
-  [16_383, [[16_383, false]]],
-  [16_384, [[16_384, false]]],
-  [
-    40_000,
-    [
-      [16_384, true],
-      [16_384, true],
-      [7_232, false],
-    ],
-  ],
-])('a line of %i bytes is cut at 16 KiB', async (length, expected) => {
-  const { volume, start } = await setup()
-  await writeFile(path.join(volume, 'line'), `${'x'.repeat(length)}\n`)
-  const container = await start(['cat', 'line'])
-  await container.ended
-  const seen = container.log.snapshot().map(({ bytes, isPartial }) => [bytes.length, isPartial] as const)
-  // Where the last byte that fits came alone, nothing but the newline is left for the next one.
-  expect(seen.filter(([bytes]) => bytes > 0).map(([bytes]) => bytes)).toEqual(expected.map(([bytes]) => bytes))
-  expect(seen.at(-1)?.[1]).toBe(false)
-  expect(seen.slice(0, -1).every(([, isPartial]) => isPartial)).toBe(true)
+  ['16383\\n', '16383.'],
+  ['16384\\n', '16384.'],
+  ['16385\\n', '16384~ 1.'],
+  ['40000\\n', '16384~ 16384~ 7232.'],
+  ['16384', '16384~'],
+  ['100 16283\\n', '16383.'],
+  ['100 16284\\n', '16384.'],
+  ['100 16284 \\n', '16384~ 0.'],
+  ['100 16285\\n', '16384~ 1.'],
+  ['100', '100~'],
+  ['1\\n2\\n\\n3', '1. 2. 0. 3~'],
+])('where so many bytes come as %s, they are written as %s', (pieces, expected) => {
+  const written: string[] = []
+  const cutter = new LineCutter((bytes, isPartial) => written.push(`${bytes.length}${isPartial ? '~' : '.'}`))
+  for (const piece of pieces.split(' '))
+    cutter.take(Buffer.from(piece.replaceAll('\\n', '\n').replaceAll(/\d+/g, (count) => 'x'.repeat(Number(count)))))
+  cutter.flush()
+  expect(written.join(' ')).toBe(expected)
 })
 
 test('a line that is never finished is in it as soon as 16 KiB are full', async () => {

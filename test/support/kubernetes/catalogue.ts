@@ -1,3 +1,4 @@
+import { extensionResources } from './extensions.ts'
 import { type KubeObject, rfc3339 } from './objects.ts'
 import { podsResource } from './pods.ts'
 import { builtIn, type Resource } from './resources.ts'
@@ -34,6 +35,7 @@ export function catalogue(minor: number, served: Served): Resource[] {
     builtIn({ plural: 'configmaps', kind: 'ConfigMap', hasStatus: false }),
     builtIn({ plural: 'secrets', kind: 'Secret', hasStatus: false }),
     ...(served.sandboxes.length > 0 ? [sandboxesResource(served.sandboxes)] : []),
+    ...(served.extensions ? extensionResources() : []),
   ]
 }
 

@@ -7,11 +7,11 @@ import { GarbageCollector } from './garbage.ts'
 import { Kubelet } from './kubelet.ts'
 import { Lists } from './lists.ts'
 import { LogStreams } from './log-streams.ts'
+import { type ControllerStep, Office } from './office.ts'
 import type { Hands } from './perform.ts'
 import type { Node } from './pod-worker.ts'
 import type { Resource } from './resources.ts'
 import type { Runtime } from './runtime/runtime.ts'
-import type { ControllerStep } from './sandbox-controller.ts'
 import { Store } from './store.ts'
 import { Volumes } from './volumes.ts'
 import { Watches } from './watches.ts'
@@ -70,7 +70,8 @@ export class Cluster {
     const minor = Number(version.split('.')[1])
     const { store } = this
     this.runtime = runtime
-    this.resources = catalogue(minor, { sandboxes: [], extensions: false, podSnapshots: false, ...serve })
+    const served = { sandboxes: [], extensions: false, podSnapshots: false, ...serve }
+    this.resources = catalogue(minor, served)
     this.api = new Api(store, nowMs)
     this.lists = new Lists(store)
     this.watches = new Watches(store, bookmarkEveryMs)
@@ -92,14 +93,13 @@ export class Cluster {
     new GarbageCollector(store, this.resources, nowMs)
     const { api, lists, watches, logs, kubelet } = this
     this.hands = { api, lists, watches, logs, kubelet, nowMs, goneAs: 'event' }
-    this.controllers = new Controllers({
+    const office = new Office({
       api,
-      store,
       resource: (id) => this.resource(id),
       nowMs,
       reach: (step) => this.steps.reach(step),
-      staleSuspended: this.options.staleSuspended,
     })
+    this.controllers = new Controllers(office, served, this.options)
     for (const name of new Set(['default', namespace])) store.add('namespaces', namespaceObject(name, this.nowMs))
   }
 

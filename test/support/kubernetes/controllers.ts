@@ -1,11 +1,21 @@
-import { type Office, SandboxController } from './sandbox-controller.ts'
+import type { Served } from './catalogue.ts'
+import { ClaimController } from './claim-controller.ts'
+import type { ControlLoop } from './control-loop.ts'
+import type { Office } from './office.ts'
+import { PoolController } from './pool-controller.ts'
+import { SandboxController } from './sandbox-controller.ts'
+
+type Controller = { loop: ControlLoop; lookAgain(): void }
 
 /** All that act on what others have written. */
 export class Controllers {
-  readonly #all: SandboxController[]
+  readonly #all: Controller[]
 
-  constructor(office: Office) {
-    this.#all = [new SandboxController(office)]
+  constructor(office: Office, { sandboxes, extensions }: Served, options: { staleSuspended: boolean }) {
+    this.#all = [
+      ...(sandboxes.length > 0 ? [new SandboxController(office, options)] : []),
+      ...(extensions ? [new PoolController(office), new ClaimController(office)] : []),
+    ]
   }
 
   pause(): void {

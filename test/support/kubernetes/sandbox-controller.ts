@@ -1,35 +1,11 @@
-import type { Api } from './api.ts'
 import { ApiError } from './api-error.ts'
 import { ControlLoop } from './control-loop.ts'
-import { deleteObject } from './deletion.ts'
-import { controllerOf, type Draft, isEqual, type KubeObject } from './objects.ts'
-import type { Resource } from './resources.ts'
+import { controllerOf, type KubeObject } from './objects.ts'
+import type { Office } from './office.ts'
 import { claimDraft, NAME_HASH, ownedBy, POD_NAME, podDraft, propagate } from './sandbox-children.ts'
 import { expiredStatus, isMarkedExpired, type Seen, sandboxStatus } from './sandbox-status.ts'
 import { isSuspended, SANDBOXES, sandboxSpec } from './sandboxes.ts'
-import type { Change, Store } from './store.ts'
-
-/** Where a test can hold a controller up: right before it does this. */
-export type ControllerStep =
-  | 'create claim'
-  | 'create pod'
-  | 'delete pod'
-  | 'annotate'
-  | 'write status'
-  | 'create sandbox'
-  | 'adopt'
-  | 'delete sandbox'
-
-/** What controllers have to work with. */
-export type Office = {
-  api: Api
-  store: Store
-  resource: (id: string) => Resource
-  nowMs: () => number
-  reach: (step: ControllerStep) => Promise<void>
-  /** As v0.5.0 to v0.5.3 did. */
-  staleSuspended: boolean
-}
+import type { Change } from './store.ts'
 
 const EXPIRY_MS_MAX = 60_000
 
@@ -37,9 +13,12 @@ const EXPIRY_MS_MAX = 60_000
 export class SandboxController {
   readonly loop: ControlLoop
   readonly #office: Office
+  readonly #staleSuspended: boolean
 
-  constructor(office: Office) {
+  /** `staleSuspended`: as v0.5.0 to v0.5.3 did. */
+  constructor(office: Office, { staleSuspended }: { staleSuspended: boolean }) {
     this.#office = office
+    this.#staleSuspended = staleSuspended
     this.loop = new ControlLoop((namespace, name) => this.#reconcile(namespace, name))
     office.store.onChange((change) => this.#notice(change))
   }
@@ -66,33 +45,33 @@ export class SandboxController {
       return undefined
     }
     const seen = await this.#children(sandbox)
-    await this.#writeStatus(sandbox, (now) => sandboxStatus(now, seen, nowMs(), this.#office.staleSuspended))
+    await this.#office.writeStatus(SANDBOXES, sandbox, (now) => sandboxStatus(now, seen, nowMs(), this.#staleSuspended))
     if (seen.error !== undefined) throw new Error(seen.error)
     return leftMs === undefined ? undefined : { againAfterMs: Math.min(leftMs, EXPIRY_MS_MAX) }
   }
 
   /** It is said first, and then done. */
   async #expire(sandbox: KubeObject): Promise<void> {
-    const { store, resource, nowMs, reach } = this.#office
+    const { store, nowMs, reach } = this.#office
     if (!isMarkedExpired(sandbox)) {
-      await this.#writeStatus(sandbox, (now) => ({ ...now.status, ...expiredStatus(now, nowMs()) }))
+      await this.#office.writeStatus(SANDBOXES, sandbox, (now) => ({ ...now.status, ...expiredStatus(now, nowMs()) }))
       return
     }
     const { namespace, name } = sandbox.metadata
-    for (const pod of this.#podsOf(sandbox)) await this.#deletePod(pod)
+    for (const pod of this.#office.controlledBy(sandbox, 'pods')) await this.#deletePod(pod)
     const service = store.get('services', namespace, name)
-    if (service) deleteObject(store, resource('services'), service, NO_OPTIONS, nowMs())
+    if (service) this.#office.delete('services', service)
     if (sandboxSpec(sandbox).shutdownPolicy === 'Delete') {
       await reach('delete sandbox')
-      deleteObject(store, resource(SANDBOXES), sandbox, NO_OPTIONS, nowMs())
-    } else await this.#writeStatus(sandbox, (now) => expiredStatus(now, nowMs()))
+      this.#office.delete(SANDBOXES, sandbox)
+    } else await this.#office.writeStatus(SANDBOXES, sandbox, (now) => expiredStatus(now, nowMs()))
   }
 
   async #children(sandbox: KubeObject): Promise<Seen> {
     const seen: Seen = { pod: undefined, hasService: false, error: undefined, podCount: 0 }
     try {
       await this.#keepClaims(sandbox)
-      const pods = this.#podsOf(sandbox)
+      const pods = this.#office.controlledBy(sandbox, 'pods')
       seen.podCount = pods.length
       if (pods.length < 2) seen.pod = await this.#keepPod(sandbox, pods[0])
       seen.hasService = this.#keepService(sandbox)
@@ -101,14 +80,6 @@ export class SandboxController {
       seen.error = error.message
     }
     return seen
-  }
-
-  #podsOf({ metadata: { namespace, uid } }: KubeObject): KubeObject[] {
-    return this.#office.store
-      .dependentsOf(uid)
-      .filter(({ resource, object }) => resource === 'pods' && object.metadata.namespace === namespace)
-      .map(({ object }) => object)
-      .filter((pod) => controllerOf(pod)?.uid === uid)
   }
 
   async #keepPod(sandbox: KubeObject, pod: KubeObject | undefined): Promise<KubeObject | undefined> {
@@ -128,7 +99,7 @@ export class SandboxController {
       throw new NotOurs(`cannot adopt unowned pod "${name}": missing required pool authorization label`)
     await this.#annotate(sandbox, undefined)
     await this.#office.reach('create pod')
-    const made = this.#create('pods', sandbox, podDraft(sandbox))
+    const made = this.#office.create('pods', sandbox, podDraft(sandbox))
     await this.#annotate(sandbox, name)
     return made
   }
@@ -150,7 +121,7 @@ export class SandboxController {
         throw new NotOurs(`PVC "${claim.metadata.name}" is owned by another, not by sandbox "${name}"`)
       if (claim) continue
       await this.#office.reach('create claim')
-      this.#create('persistentvolumeclaims', sandbox, draft)
+      this.#office.create('persistentvolumeclaims', sandbox, draft)
     }
   }
 
@@ -162,27 +133,14 @@ export class SandboxController {
       const { labels = {} } = podDraft(sandbox).metadata ?? {}
       const selector = { [NAME_HASH]: labels[NAME_HASH] }
       const metadata = { name, ownerReferences: [ownedBy(sandbox)] }
-      this.#create('services', sandbox, { metadata, spec: { clusterIP: 'None', selector } })
+      this.#office.create('services', sandbox, { metadata, spec: { clusterIP: 'None', selector } })
     }
     return isWanted || found !== undefined
   }
 
-  /** Undefined when the sandbox has gone meanwhile. */
-  #create(id: string, sandbox: KubeObject, body: Draft): KubeObject | undefined {
-    const { store, resource, api } = this.#office
-    const { namespace, uid } = sandbox.metadata
-    if (!store.byUid(uid)) return undefined
-    const target = { resource: resource(id), version: 'v1', namespace, name: '', subresource: '' }
-    const query = new URLSearchParams()
-    api.create(target, { query, body, contentType: 'application/json', manager: 'sandbox-controller' })
-    return store.get(id, namespace, body.metadata?.name ?? '')
-  }
-
   async #deletePod(pod: KubeObject): Promise<void> {
-    const { store, resource, nowMs, reach } = this.#office
-    await reach('delete pod')
-    const now = store.byUid(pod.metadata.uid)?.object
-    if (now) deleteObject(store, resource('pods'), now, NO_OPTIONS, nowMs())
+    await this.#office.reach('delete pod')
+    this.#office.delete('pods', pod)
   }
 
   async #annotate(sandbox: KubeObject, podName: string | undefined): Promise<void> {
@@ -195,21 +153,7 @@ export class SandboxController {
       metadata.annotations = podName === undefined ? others : { ...others, [POD_NAME]: podName }
     })
   }
-
-  /** What was seen is written down of the generation that was looked at, though there may be another one by now. */
-  async #writeStatus(seen: KubeObject, make: (sandbox: KubeObject) => KubeObject['status']): Promise<void> {
-    const { store, reach } = this.#office
-    const next = (now: KubeObject) => make({ ...seen, status: now.status ?? {} })
-    const now = store.byUid(seen.metadata.uid)?.object
-    if (!now || isEqual(now.status, next(now))) return
-    await reach('write status')
-    store.change(SANDBOXES, seen, (draft) => {
-      draft.status = next(draft) ?? {}
-    })
-  }
 }
-
-const NO_OPTIONS = { graceSeconds: undefined, propagation: undefined }
 
 /** There is something in the way that belongs to somebody else. */
 class NotOurs extends Error {}

@@ -9,12 +9,12 @@ import { Cluster, type ClusterOptions } from './cluster.ts'
 import { type Desk, exchange, upgrade } from './exchange.ts'
 import { type Fault, Faults, type Matching } from './faults.ts'
 import type { LogCut } from './log-streams.ts'
+import type { ControllerStep } from './office.ts'
 import { PodControl } from './pod-control.ts'
 import type { Rule } from './rbac.ts'
 import { json, send } from './reply.ts'
 import { Requests } from './requests.ts'
 import { Runtime } from './runtime/runtime.ts'
-import type { ControllerStep } from './sandbox-controller.ts'
 import type { WatchDrop } from './watches.ts'
 
 export type FakeKubernetesOptions = Partial<ClusterOptions> & { token?: string }

@@ -4,8 +4,11 @@ import { membersAmong } from './processes.ts'
 
 const LOOK_EVERY_MS = 20
 
-/** Who looks so late has not seen what happened in between. */
-const LATE_MS = 5 * LOOK_EVERY_MS
+/**
+ * In this time, not looked at, one may have come from little to so much that it was refused. On a busy machine one looks late, but
+ * not so late.
+ */
+const LATE_MS = 500
 
 /** What becomes of programs that do not expect to be refused memory: SIGTRAP, SIGABRT, SIGBUS, SIGSEGV. */
 const BROKEN: number[] = [133, 134, 135, 139]
