@@ -5,7 +5,7 @@ import { SANDBOXES } from '../../support/kubernetes/sandboxes.ts'
 import { as, gone, refusal, setup as setupCluster, sh } from './fake-setup.ts'
 
 async function setup() {
-  const all = await setupCluster({ serve: { sandboxes: ['v1beta1'], extensions: true } })
+  const all = await setupCluster({ graceScale: 5, serve: { sandboxes: ['v1beta1'], extensions: true } })
   const { custom, namespace, cluster } = all
   const at = { group: 'extensions.agents.x-k8s.io', version: 'v1beta1', namespace }
   const make = (plural: string, kind: string, name: string, spec: Json) => {

@@ -9,7 +9,7 @@ import { as, gone, refusal, setup as setupCluster, sh } from './fake-setup.ts'
 type Version = 'v1beta1' | 'v1alpha1'
 
 async function setup(options: FakeKubernetesOptions = {}, version: Version = 'v1beta1') {
-  const all = await setupCluster({ serve: { sandboxes: [version] }, ...options })
+  const all = await setupCluster({ graceScale: 5, serve: { sandboxes: [version] }, ...options })
   const { custom, namespace, cluster } = all
   const at = { group: 'agents.x-k8s.io', version, namespace, plural: 'sandboxes' }
   const spec = (more: Json = {}): Json => ({

@@ -1,5 +1,6 @@
 import { extensionResources } from './extensions.ts'
 import { type KubeObject, rfc3339 } from './objects.ts'
+import { snapshotResources } from './pod-snapshots.ts'
 import { podsResource } from './pods.ts'
 import { builtIn, type Resource } from './resources.ts'
 import { sandboxesResource } from './sandboxes.ts'
@@ -36,6 +37,7 @@ export function catalogue(minor: number, served: Served): Resource[] {
     builtIn({ plural: 'secrets', kind: 'Secret', hasStatus: false }),
     ...(served.sandboxes.length > 0 ? [sandboxesResource(served.sandboxes)] : []),
     ...(served.extensions ? extensionResources() : []),
+    ...(served.podSnapshots ? snapshotResources() : []),
   ]
 }
 

@@ -1,3 +1,4 @@
+import path from 'node:path'
 import { Holds } from '../holds.ts'
 import { Api } from './api.ts'
 import { Bell } from './bell.ts'
@@ -9,9 +10,11 @@ import { Lists } from './lists.ts'
 import { LogStreams } from './log-streams.ts'
 import { type ControllerStep, Office } from './office.ts'
 import type { Hands } from './perform.ts'
+import { PodMemory } from './pod-memory.ts'
 import type { Node } from './pod-worker.ts'
 import type { Resource } from './resources.ts'
 import type { Runtime } from './runtime/runtime.ts'
+import { SnapshotController } from './snapshot-controller.ts'
 import { Store } from './store.ts'
 import { Volumes } from './volumes.ts'
 import { Watches } from './watches.ts'
@@ -31,6 +34,8 @@ export type ClusterOptions = {
   bookmarkEveryMs: number
   /** As of agent-sandbox v0.5.0 to v0.5.3: one that was resumed still says that it is suspended. */
   staleSuspended: boolean
+  /** So long a pod stands still of which a snapshot was taken. If it ends before, its memory is in the snapshot. */
+  snapshotHoldMs: number
 }
 
 const DEFAULTS: Omit<ClusterOptions, 'images'> = {
@@ -42,6 +47,7 @@ const DEFAULTS: Omit<ClusterOptions, 'images'> = {
   statusLagMs: 0,
   bookmarkEveryMs: 60_000,
   staleSuspended: false,
+  snapshotHoldMs: 1_000,
 }
 
 /** All parts of a cluster, and who knows whom. */
@@ -60,6 +66,7 @@ export class Cluster {
   readonly runtime: Runtime
   readonly steps = new Holds<ControllerStep>()
   readonly controllers: Controllers
+  readonly snapshots: SnapshotController | undefined
   readonly #stopping = new AbortController()
   #aheadMs = 0
 
@@ -87,19 +94,33 @@ export class Cluster {
       isSchedulable: schedulable,
       bell: new Bell(),
       stopping: this.#stopping.signal,
-      restore: async () => undefined,
+      restore: async (pod, askedOf) => this.snapshots?.restore(pod, askedOf),
+      keep: async (uid) => {
+        const isKept = !this.#stopping.signal.aborted && (await memory.keep(uid))
+        if (isKept) this.volumes.keep(uid)
+        return isKept
+      },
     }
+    const memory = new PodMemory(runtime, this.options.snapshotHoldMs)
     this.kubelet = new Kubelet(this.node)
     new GarbageCollector(store, this.resources, nowMs)
     const { api, lists, watches, logs, kubelet } = this
-    this.hands = { api, lists, watches, logs, kubelet, nowMs, goneAs: 'event' }
+    this.hands = { api, lists, watches, logs, kubelet, nowMs, goneAs: 'event', wake: (uid) => memory.wake(uid) }
     const office = new Office({
       api,
       resource: (id) => this.resource(id),
       nowMs,
       reach: (step) => this.steps.reach(step),
     })
-    this.controllers = new Controllers(office, served, this.options)
+    if (served.podSnapshots)
+      this.snapshots = new SnapshotController({
+        office,
+        kubelet,
+        volumes: this.volumes,
+        memory,
+        folder: path.join(folder, 'snapshots'),
+      })
+    this.controllers = new Controllers(office, served, this.options, this.snapshots)
     for (const name of new Set(['default', namespace])) store.add('namespaces', namespaceObject(name, this.nowMs))
   }
 
@@ -125,6 +146,7 @@ export class Cluster {
     this.watches.stop()
     this.steps.openAll()
     await this.controllers.stop()
+    await this.snapshots?.stop()
     await this.kubelet.stop()
     await this.runtime.stop()
   }

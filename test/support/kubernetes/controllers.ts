@@ -11,10 +11,16 @@ type Controller = { loop: ControlLoop; lookAgain(): void }
 export class Controllers {
   readonly #all: Controller[]
 
-  constructor(office: Office, { sandboxes, extensions }: Served, options: { staleSuspended: boolean }) {
+  constructor(
+    office: Office,
+    { sandboxes, extensions }: Served,
+    options: { staleSuspended: boolean },
+    snapshots: Controller | undefined,
+  ) {
     this.#all = [
       ...(sandboxes.length > 0 ? [new SandboxController(office, options)] : []),
       ...(extensions ? [new PoolController(office), new ClaimController(office)] : []),
+      ...(snapshots ? [snapshots] : []),
     ]
   }
 

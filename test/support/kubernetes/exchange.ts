@@ -64,6 +64,7 @@ export async function upgrade(desk: Desk, request: IncomingMessage, socket: Dupl
     scripted(fault) ??
     admit(desk, found, (target) => {
       const pod = desk.hands.api.find(target)
+      desk.hands.wake(pod.metadata.uid)
       exec = execAsked(pod, desk.hands.kubelet.worker(pod.metadata.uid), asked.query)
       return json(200, '')
     })

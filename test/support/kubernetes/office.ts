@@ -14,6 +14,7 @@ export type ControllerStep =
   | 'create sandbox'
   | 'delete sandbox'
   | 'adopt'
+  | 'checkpoint'
 
 /** What controllers have to work with. */
 export class Office {
@@ -40,8 +41,13 @@ export class Office {
   create(id: string, owner: KubeObject, body: Draft): KubeObject | undefined {
     if (!this.store.byUid(owner.metadata.uid)) return undefined
     const resource = this.#resource(id)
-    const version = resource.isBuiltIn ? 'v1' : 'v1beta1'
-    const target = { resource, version, namespace: owner.metadata.namespace, name: '', subresource: '' }
+    const target = {
+      resource,
+      version: resource.storedVersion,
+      namespace: owner.metadata.namespace,
+      name: '',
+      subresource: '',
+    }
     const asking = { query: new URLSearchParams(), body, contentType: 'application/json', manager: 'controller' }
     return this.api.create(target, asking).object as KubeObject
   }

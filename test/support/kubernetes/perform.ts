@@ -21,6 +21,8 @@ export type Hands = {
   kubelet: Kubelet
   nowMs: () => number
   goneAs: 'event' | 'http'
+  /** Somebody wants something of a pod that may stand still. */
+  wake: (podUid: string) => void
 }
 
 /** Failures are answers too. */

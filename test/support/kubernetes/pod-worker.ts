@@ -5,7 +5,7 @@ import { pull } from './images.ts'
 import { type Condition, type KubeObject, rfc3339 } from './objects.ts'
 import { type PodVerdict, podStatus } from './pod-status.ts'
 import { bytesOf, specOf } from './pods.ts'
-import type { Container, Runtime } from './runtime/runtime.ts'
+import type { Container, ContainerAsked, Runtime } from './runtime/runtime.ts'
 import { Slot, type Verdict } from './slot.ts'
 import type { Store } from './store.ts'
 import type { Volumes } from './volumes.ts'
@@ -24,9 +24,16 @@ export type Node = {
   /** Rung when one of these has changed. */
   bell: Bell
   stopping: AbortSignal
-  /** What the containers of this pod go on from, by their names; undefined where they begin afresh. */
-  restore: (pod: KubeObject) => Promise<{ containers: Map<string, Container>; condition: Condition } | undefined>
+  restore: Restore
+  /** Called before the containers of a pod are stopped: what of them is to be kept is taken away. Tells whether anything was. */
+  keep: (podUid: string) => Promise<boolean>
 }
+
+/** What the containers of a pod go on from, by their names; undefined where they begin afresh. */
+export type Restore = (
+  pod: KubeObject,
+  askedOf: () => Promise<Map<string, ContainerAsked>>,
+) => Promise<{ containers: Map<string, Container>; condition: Condition } | undefined>
 
 const PULL_BACKOFF_S = 10
 const CRASH_BACKOFF_S = 10
@@ -97,6 +104,7 @@ export class PodWorker {
     this.#deadlineMs = Math.min(this.#deadlineMs, Date.now() + graceMs)
     this.#over.abort()
     if (!isFirst) return this.#killAtDeadline()
+    await this.#node.keep(this.uid)
     const all = this.slots.filter(({ role }) => role !== 'sidecar')
     await this.#stop(all)
     await this.#stop(this.slots)
@@ -138,7 +146,7 @@ export class PodWorker {
   async #run(): Promise<void> {
     await this.#schedule()
     this.publish()
-    const restored = await this.#node.restore(this.#pod)
+    const restored = await this.#node.restore(this.#pod, () => this.#askedOfAll())
     if (restored) {
       this.#restored = restored.containers
       this.#conditions = [...this.#conditions, restored.condition]
@@ -252,25 +260,29 @@ export class PodWorker {
 
   async #start(slot: Slot): Promise<Container> {
     await this.#pull(slot)
-    const { runtime, volumes } = this.#node
-    const pod = this.pod ?? this.#pod
     const restored = this.#restored?.get(slot.spec.name)
-    if (restored) {
-      this.#restored?.delete(slot.spec.name)
-      slot.begin(restored)
-      return restored
-    }
+    this.#restored?.delete(slot.spec.name)
+    const container = restored ?? (await this.#node.runtime.start(await this.#asked(slot)))
+    slot.begin(container)
+    return container
+  }
+
+  async #asked(slot: Slot): Promise<ContainerAsked> {
     const env = await this.#environmentOf(slot)
-    const container = await runtime.start({
+    return {
       id: `${this.uid}/${slot.spec.name}/${slot.restartCount}`,
       command: commandOf(slot.spec, env),
       env,
       workingDir: slot.spec.workingDir,
-      mounts: await volumes.mountsOf(pod, slot.spec),
+      mounts: await this.#node.volumes.mountsOf(this.#pod, slot.spec),
       memoryBytesMax: bytesOf(slot.spec.resources?.limits?.memory),
-    })
-    slot.begin(container)
-    return container
+    }
+  }
+
+  async #askedOfAll(): Promise<Map<string, ContainerAsked>> {
+    const all = new Map<string, ContainerAsked>()
+    for (const slot of this.slots) if (slot.role !== 'init') all.set(slot.spec.name, await this.#asked(slot))
+    return all
   }
 
   /** What it refers to may still come. */

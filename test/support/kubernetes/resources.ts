@@ -18,6 +18,7 @@ export type Resource = Named & {
   id: string
   /** Those that are served, the preferred one first. */
   versions: readonly string[]
+  storedVersion: string
   isNamespaced: boolean
   isBuiltIn: boolean
   hasStatus: boolean
@@ -57,6 +58,7 @@ function complete(
   return {
     isNamespaced: true,
     rules: {},
+    storedVersion: told.versions[0] ?? 'v1',
     ...told,
     id: qualified(told),
     hasStatus,

@@ -29,6 +29,7 @@ export function sandboxesResource(versions: readonly string[]): Resource {
   return custom({
     group: GROUP,
     versions,
+    storedVersion: STORED,
     plural: 'sandboxes',
     kind: 'Sandbox',
     subresources: versions.includes('v1alpha1') ? ['scale'] : [],

@@ -15,6 +15,7 @@ import type { Rule } from './rbac.ts'
 import { json, send } from './reply.ts'
 import { Requests } from './requests.ts'
 import { Runtime } from './runtime/runtime.ts'
+import type { SnapshotController } from './snapshot-controller.ts'
 import type { WatchDrop } from './watches.ts'
 
 export type FakeKubernetesOptions = Partial<ClusterOptions> & { token?: string }
@@ -130,6 +131,12 @@ export class FakeKubernetes extends PodControl {
   cutLogs(how: LogCut, next?: { afterBytes: number; times?: number }): void {
     if (next) this.cluster.logs.cutNext(how, next.afterBytes, next.times ?? 1)
     else this.cluster.logs.cut(how)
+  }
+
+  /** What goes wrong with the snapshots of pods, and what is known of their memory. */
+  get snapshots(): SnapshotController {
+    if (!this.cluster.snapshots) throw new Error('pod snapshots are not served')
+    return this.cluster.snapshots
   }
 
   dropWatches(how: WatchDrop): void {

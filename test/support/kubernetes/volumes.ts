@@ -10,6 +10,9 @@ type Mount = { mountPath: string; folder: string }
 export class Volumes {
   readonly #root: string
   readonly #store: Store
+  /** Pods that have the folder of another one, which they go on from. */
+  readonly #inherited = new Map<string, string>()
+  readonly #kept = new Set<string>()
 
   constructor(root: string, store: Store) {
     this.#root = root
@@ -21,7 +24,24 @@ export class Volumes {
   }
 
   folderOfPod(uid: string): string {
-    return path.join(this.#root, 'pods', uid)
+    return path.join(this.#root, 'pods', this.#inherited.get(uid) ?? uid)
+  }
+
+  /** Its folder outlives it, because somebody may go on from there. */
+  keep(uid: string): void {
+    this.#kept.add(this.#inherited.get(uid) ?? uid)
+  }
+
+  inherit(uid: string, from: string): void {
+    const folder = this.#inherited.get(from) ?? from
+    this.#inherited.set(uid, folder)
+    this.#kept.delete(folder)
+  }
+
+  /** Nobody will. */
+  async release(uid: string): Promise<void> {
+    this.#kept.delete(this.#inherited.get(uid) ?? uid)
+    await this.forgetPod(uid)
   }
 
   /** The name of a claim that is not there. Without it, a pod is not scheduled. */
@@ -40,6 +60,7 @@ export class Volumes {
   }
 
   async forgetPod(uid: string): Promise<void> {
+    if (this.#kept.has(this.#inherited.get(uid) ?? uid)) return
     await rm(this.folderOfPod(uid), { recursive: true, force: true, maxRetries: 3 })
   }
 
