@@ -1,6 +1,6 @@
 import type { Backend, Call } from '../backend.ts'
 import { type AgentuityOptions, openAccount } from './account.ts'
-import { endAllLingering, listen, run, start, status, stop } from './agents.ts'
+import { insideOfRunning, listen, status } from './agents.ts'
 import { createInstance } from './create.ts'
 import { endInstance } from './end.ts'
 import { answer, answerInPieces } from './errors.ts'
@@ -19,6 +19,7 @@ import { suspend } from './suspend.ts'
  */
 export async function openAgentuityBackend(options: AgentuityOptions): Promise<Backend> {
   const account = await openAccount(options)
+  const inside = insideOfRunning(account)
   const checkpoints = {
     verify: (ref: string, call: Call) =>
       answer('verify a checkpoint', call, () => verifyCheckpoint(account, ref, call)),
@@ -40,12 +41,12 @@ export async function openAgentuityBackend(options: AgentuityOptions): Promise<B
     look: (ref, call) => answer('show a sandbox', call, () => lookAt(account, ref, call)),
     end: (target, call) => answer('end a sandbox', call, () => endInstance(account, target, call)),
 
-    run: (target, command, call) => answer('run a command', call, () => run(account, target, command, call)),
-    endLingering: (target, call) => answer('end processes', call, () => endAllLingering(account, target, call)),
+    run: (target, command, call) => answer('run a command', call, () => inside.run(target, command, call)),
+    endLingering: (target, call) => answer('end processes', call, () => inside.endLingering(target, call)),
     previewUrl: (ref, port, call) => answer('show a sandbox', call, () => previewUrl(account, ref, port, call)),
 
-    startAgent: (target, asked, call) => answer('start an agent', call, () => start(account, target, asked, call)),
-    stopAgent: (agent, call) => answer('stop an agent', call, () => stop(account, agent, call)),
+    startAgent: (target, asked, call) => answer('start an agent', call, () => inside.startAgent(target, asked, call)),
+    stopAgent: (agent, call) => answer('stop an agent', call, () => inside.stopAgent(agent, call)),
     agentStatus: (agent, call) => answer('show an agent', call, () => status(account, agent, call)),
     attach: (agent, cursor, call) =>
       answerInPieces('give the output of an agent', call, () => listen(account, agent, cursor, call)),

@@ -1,20 +1,11 @@
-import {
-  BackendError,
-  type Call,
-  type Found,
-  type ListedCheckpoint,
-  type ListedInstance,
-  type Listing,
-} from '../backend.ts'
+import type { Call, Found, ListedCheckpoint, ListedInstance, Listing } from '../backend.ts'
+import { byAge, readPages } from '../pages.ts'
 import type { Account } from './account.ts'
 import { listedOwner, nameOf, ownerOfSnapshot } from './names.ts'
 import { ask } from './request.ts'
 
 /** The most that Agentuity gives. */
 const A_PAGE = 100
-
-/** Of one sandbox there are a few. More pages than this is a list that does not end. */
-const PAGES_MAX = 100
 
 const DEAD = ['terminated', 'failed']
 
@@ -81,7 +72,7 @@ export async function findOwned(
 ): Promise<(Found & { born: string; isDead: boolean })[]> {
   const name = nameOf(account, owner.sandboxId)
   const found: (Found & { born: string; isDead: boolean })[] = []
-  for await (const listed of readPages((cursor) => pageOfSandboxes(account, { name }, cursor, call))) {
+  for await (const listed of readPages('Agentuity', (cursor) => pageOfSandboxes(account, { name }, cursor, call))) {
     const { sandboxId: ref, createdAt: born, status } = listed
     const { sandboxId, life } = listedOwner(account, listed) ?? {}
     // A question for a name may be answered with all that begin like it.
@@ -89,23 +80,4 @@ export async function findOwned(
     found.push({ ref, life, born, isDead: DEAD.includes(status) })
   }
   return found.sort(byAge)
-}
-
-/** The same order for whoever compares them. */
-export function byAge(a: { ref: string; born: string }, b: { ref: string; born: string }): number {
-  return `${a.born} ${a.ref}` < `${b.born} ${b.ref}` ? -1 : 1
-}
-
-/** All that the pages have, one after the other. */
-export async function* readPages<T>(
-  page: (cursor: string | undefined) => Promise<{ data: T[]; next: string | undefined }>,
-) {
-  let cursor: string | undefined
-  for (let pages = 0; pages < PAGES_MAX; pages++) {
-    const { data, next } = await page(cursor)
-    yield* data
-    if (next === undefined) return
-    cursor = next
-  }
-  throw new BackendError('sandbox_unreachable', `A list of Agentuity does not end: it has more than ${PAGES_MAX} pages`)
 }

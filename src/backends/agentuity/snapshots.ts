@@ -1,9 +1,10 @@
 import type { SnapshotInfo } from '@agentuity/server'
 import { BackendError, type Call, type CheckpointCondition, type Target } from '../backend.ts'
+import { byAge, readPages } from '../pages.ts'
 import type { Account } from './account.ts'
 import { isRefusal } from './errors.ts'
 import { requireInstance, requireRunning } from './instance.ts'
-import { byAge, pageOfSnapshots, readPages } from './lists.ts'
+import { pageOfSnapshots } from './lists.ts'
 import { isOurs, isSnapshotId, snapshotName } from './names.ts'
 import { isPause, verifyPause } from './pauses.ts'
 import { ask, remove, unlessGone } from './request.ts'
@@ -42,7 +43,7 @@ export async function takeSnapshot(
 
 async function findSnapshots(account: Account, sandboxId: string, name: string, call: Call) {
   const found: { ref: string; born: string }[] = []
-  for await (const each of readPages((cursor) => pageOfSnapshots(account, { sandboxId }, cursor, call)))
+  for await (const each of readPages('Agentuity', (cursor) => pageOfSnapshots(account, { sandboxId }, cursor, call)))
     if (each.name === name) found.push({ ref: each.snapshotId, born: each.createdAt })
   return found.sort(byAge)
 }

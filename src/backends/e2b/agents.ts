@@ -1,43 +1,19 @@
-import type { Agent, AgentStatus, Call, Target } from '../backend.ts'
+import type { Agent, AgentStatus, Call } from '../backend.ts'
 import { attach } from '../shell/attach.ts'
-import { runCommand } from '../shell/commands.ts'
+import { workInside } from '../shell/entering.ts'
 import { partOf } from '../shell/parts.ts'
-import type { Inside } from '../shell/shell.ts'
-import { startAgent } from '../shell/start.ts'
 import { agentStatus } from '../shell/status.ts'
-import { endLingering, stopAgent } from '../shell/stop.ts'
 import type { Account } from './account.ts'
 import { enter, insideOf } from './inside.ts'
 import { type Instance, requireInstance, requireRunning } from './instance.ts'
 
-async function enterRunning<T>(account: Account, target: Target, call: Call, work: (inside: Inside) => Promise<T>) {
-  const instance = await requireInstance(account, target.ref, call)
-  requireRunning(instance, target)
-  return enter(account, instance, call, work)
-}
-
-export function run(account: Account, target: Target, command: string, call: Call) {
-  return enterRunning(account, target, call, (inside) => runCommand(inside, command, call))
-}
-
-export function endAllLingering(account: Account, target: Target, call: Call): Promise<void> {
-  return enterRunning(account, target, call, (inside) => endLingering(inside, call))
-}
-
-export async function start(
-  account: Account,
-  target: Target,
-  { key, command }: { key: string; command: readonly string[] },
-  call: Call,
-): Promise<void> {
-  const part = partOf(key)
-  await enterRunning(account, target, call, (inside) => startAgent(inside, { part, command }, call))
-}
-
-export async function stop(account: Account, agent: Agent, call: Call): Promise<void> {
-  const part = partOf(agent.key)
-  await enterRunning(account, agent, call, (inside) => stopAgent(inside, part, call))
-}
+/** What is done inside of a sandbox, in the incarnation that is meant. */
+export const insideOfRunning = (account: Account) =>
+  workInside(async (target, call, work) => {
+    const instance = await requireInstance(account, target.ref, call)
+    requireRunning(instance, target)
+    return enter(account, instance, call, work)
+  })
 
 /** What the sandbox itself says of an agent; undefined where that has to be asked for inside. */
 function outerStatus({ ref, isRunning, incarnation }: Instance, agent: Agent): AgentStatus | undefined {

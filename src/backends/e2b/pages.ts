@@ -1,13 +1,6 @@
 import { z } from 'zod'
-import {
-  BackendError,
-  type Call,
-  type Found,
-  type ListedCheckpoint,
-  type ListedInstance,
-  type Listing,
-  type Owner,
-} from '../backend.ts'
+import type { Call, Found, ListedCheckpoint, ListedInstance, Listing, Owner } from '../backend.ts'
+import { byAge, readPages } from '../pages.ts'
 import type { Account } from './account.ts'
 import { Listed, labelsOf, ownerOf } from './instance.ts'
 import { fetchFrom } from './request.ts'
@@ -15,9 +8,6 @@ import { ownerOfSnapshot, Snapshot } from './snapshot-names.ts'
 
 /** The most that E2B gives. */
 const A_PAGE = 100
-
-/** Of one sandbox, or of one name, there are a few. More pages than this is a list that does not end. */
-const PAGES_MAX = 100
 
 /** The oldest first: what is made meanwhile comes at the end, and moves nothing. */
 async function pageOfSandboxes(
@@ -82,7 +72,7 @@ export async function findOwned(
   owner: Partial<Owner>,
   call: Call,
 ): Promise<(Found & { born: string })[]> {
-  const pages = readPages((cursor) => pageOfSandboxes(account, labelsOf(account, owner), cursor, call))
+  const pages = readPages('E2B', (cursor) => pageOfSandboxes(account, labelsOf(account, owner), cursor, call))
   const found: (Found & { born: string })[] = []
   for await (const listed of pages) {
     const { sandboxId, life } = ownerOf(account, listed) ?? {}
@@ -91,23 +81,4 @@ export async function findOwned(
     found.push({ ref: listed.sandboxID, life, born: listed.startedAt.toISOString() })
   }
   return found.sort(byAge)
-}
-
-/** The same order for whoever compares them. */
-export function byAge(a: { ref: string; born: string }, b: { ref: string; born: string }): number {
-  return `${a.born} ${a.ref}` < `${b.born} ${b.ref}` ? -1 : 1
-}
-
-/** All that the pages have, one after the other. */
-export async function* readPages<T>(
-  page: (cursor: string | undefined) => Promise<{ data: T[]; next: string | undefined }>,
-) {
-  let cursor: string | undefined
-  for (let pages = 0; pages < PAGES_MAX; pages++) {
-    const { data, next } = await page(cursor)
-    yield* data
-    if (next === undefined) return
-    cursor = next
-  }
-  throw new BackendError('sandbox_unreachable', `A list of E2B does not end: it has more than ${PAGES_MAX} pages`)
 }

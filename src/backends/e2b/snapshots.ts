@@ -1,8 +1,9 @@
 import { BackendError, type Call, type CheckpointCondition, type Target } from '../backend.ts'
+import { readPages } from '../pages.ts'
 import type { Account } from './account.ts'
 import { isRefusal, Refusal } from './errors.ts'
 import { expired, requireInstance, requireRunning } from './instance.ts'
-import { pageOfSnapshots, readPages } from './pages.ts'
+import { pageOfSnapshots } from './pages.ts'
 import { isPause, verifyPause } from './pausing.ts'
 import { fetchFrom, tell } from './request.ts'
 import { isOurs, nameOf, Snapshot, snapshotName } from './snapshot-names.ts'
@@ -43,7 +44,7 @@ async function findSnapshot(
   asked: { name?: string },
   call: Call,
 ): Promise<string | undefined> {
-  for await (const { snapshotID } of readPages((cursor) => pageOfSnapshots(account, asked, cursor, call)))
+  for await (const { snapshotID } of readPages('E2B', (cursor) => pageOfSnapshots(account, asked, cursor, call)))
     if (isMeant(snapshotID)) return snapshotID
   return undefined
 }
