@@ -3,7 +3,8 @@ import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Exec } from '@kubernetes/client-node'
 import { describe, expect, test } from 'vitest'
-import { GATEWAY } from '../../support/kubernetes/faults.ts'
+import { tooManyRequests } from '../../support/kubernetes/api-error.ts'
+import { apiFault, GATEWAY, SERVER } from '../../support/kubernetes/faults.ts'
 import { exec, follow, refusal, setup, sh } from './fake-setup.ts'
 
 const LOG = '/api/v1/namespaces/agents/pods/a/log'
@@ -250,6 +251,10 @@ describe('a request', () => {
     expect(await refusal(read())).toMatchObject({ code: 500, message: 'oh' })
     await core.listNamespacedPod({ namespace })
     expect(await refusal(read())).toMatchObject({ code: 500 })
+    cluster.failNext({}, apiFault(tooManyRequests(3)))
+    await expect(read()).rejects.toMatchObject({ code: 429, headers: { 'retry-after': '3' } })
+    cluster.failNext({}, SERVER.unavailable)
+    expect(await refusal(read())).toMatchObject({ code: 503, reason: 'ServiceUnavailable' })
     cluster.failNext({}, 'reset')
     await expect(read()).rejects.toThrow('fetch failed')
     cluster.failNext({}, 'cut answer')
