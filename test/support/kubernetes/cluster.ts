@@ -8,10 +8,10 @@ import { GarbageCollector } from './garbage.ts'
 import { Kubelet } from './kubelet.ts'
 import { Lists } from './lists.ts'
 import { LogStreams } from './log-streams.ts'
+import type { Node } from './node.ts'
 import { type ControllerStep, Office } from './office.ts'
 import type { Hands } from './perform.ts'
 import { PodMemory } from './pod-memory.ts'
-import type { Node } from './pod-worker.ts'
 import type { Resource } from './resources.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { SnapshotController } from './snapshot-controller.ts'
@@ -47,7 +47,7 @@ const DEFAULTS: Omit<ClusterOptions, 'images'> = {
   statusLagMs: 0,
   bookmarkEveryMs: 60_000,
   staleSuspended: false,
-  snapshotHoldMs: 1_000,
+  snapshotHoldMs: 5_000,
 }
 
 /** All parts of a cluster, and who knows whom. */

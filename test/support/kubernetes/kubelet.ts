@@ -1,6 +1,7 @@
+import type { Node } from './node.ts'
 import type { KubeObject } from './objects.ts'
 import { conditionsOf, withCondition } from './objects.ts'
-import { type Node, PodWorker } from './pod-worker.ts'
+import { PodWorker } from './pod-worker.ts'
 import { specOf } from './pods.ts'
 import type { Change } from './store.ts'
 import { claimsOf } from './volumes.ts'
@@ -39,7 +40,14 @@ export class Kubelet {
 
   /** What has run out by the time that it is now. */
   expire(): void {
-    for (const worker of this.workers) if (worker.pod) this.#watchDeadline(worker.pod)
+    for (const worker of this.workers) {
+      const { pod, isLost } = worker
+      if (!pod) continue
+      this.#watchDeadline(pod)
+      const { deletionTimestamp } = pod.metadata
+      const isDue = deletionTimestamp !== undefined && Date.parse(deletionTimestamp) <= this.#node.nowMs()
+      if (isDue && !isLost) this.#track(worker.terminate(0))
+    }
   }
 
   #notice({ type, resource, object }: Change): void {

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
-import { shown, type Target } from './api.ts'
 import { type ApiError, badRequest, expired } from './api-error.ts'
 import { fullJson } from './json.ts'
 import type { KubeObject } from './objects.ts'
 import { apiVersionOf } from './resources.ts'
 import { type Selector, selectorOf } from './selectors.ts'
 import type { Change, Store } from './store.ts'
+import { shown, type Target } from './target.ts'
 
 /** What may happen to the watches that are open. */
 export type WatchDrop =
@@ -54,12 +54,18 @@ export class Watches {
     return (response) => {
       const watch = new Watch(target, isSelected, query.get('allowWatchBookmarks') === 'true', response)
       if (!past) return watch.fail(gone)
+      response.cork()
       if (from === 0) for (const object of this.#store.list(target.resource.id, target.namespace)) watch.show(object)
       if (query.get('sendInitialEvents') === 'true') watch.bookmark(this.#store.version, true)
       for (const change of past) watch.tell(change)
+      response.uncork()
       this.#open.add(watch)
       const seconds = Number(query.get('timeoutSeconds') ?? 0)
-      const timer = setTimeout(() => response.end(), seconds > 0 ? seconds * 1000 : TIMEOUT_MS).unref()
+      const end = () => {
+        this.#open.delete(watch)
+        response.end()
+      }
+      const timer = setTimeout(end, seconds > 0 ? seconds * 1000 : TIMEOUT_MS).unref()
       response.on('close', () => {
         clearTimeout(timer)
         this.#open.delete(watch)
