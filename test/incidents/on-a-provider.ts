@@ -14,6 +14,8 @@ export type Stage = {
   /** What is true, past the wire. */
   truth(fleet: string): Promise<Backend>
   spec: { template?: string }
+  /** Left out where it can pause. */
+  pausing?: 'none'
   /** What the provider does by itself: some put a sandbox to sleep when its time is over. */
   putToSleep?(ref: string): Promise<void>
   remove(ref: string): Promise<void>
@@ -49,30 +51,6 @@ export function describeOnProvider(stage: Stage): void {
   }
 
   describeIncident(
-    `A, on ${name}`,
-    (world) => {
-      test('a sandbox that is suspended twice has a checkpoint each time, and its state, history and checkpoints agree', async () => {
-        const { fleet } = world()
-        const first = await world().suspended(counting)
-        const { sandbox: awake } = await fleet.resume(first.id, WAIT)
-        expect(await run(world(), awake, 'cat wakings')).toBe('woken\nwoken\n')
-        const { operation, sandbox: second } = await fleet.pause(first.id, WAIT)
-        expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
-        expect(second.checkpoint?.providerRef).not.toBe(first.checkpoint?.providerRef)
-        expect(await look(world(), second)).toEqual({
-          is: 'suspended',
-          checkpointRef: second.checkpoint?.providerRef,
-        })
-        const { items } = await fleet.events(first.id)
-        expect(items.map(({ type }) => type).filter((type) => type === 'paused')).toHaveLength(2)
-        await fleet.destroy(first.id, WAIT)
-        expect(await instances(world(), first)).toEqual([])
-      })
-    },
-    options,
-  )
-
-  describeIncident(
     `C, on ${name}`,
     (world) => {
       test('the execution of an agent that was killed fails within seconds, although its sidecar lives', async () => {
@@ -94,6 +72,73 @@ export function describeOnProvider(stage: Stage): void {
         const { execution } = await following
         expect(execution).toMatchObject({ status: 'failed', ...as })
         await fleet.destroy(sandbox.id, WAIT)
+      })
+    },
+    options,
+  )
+
+  describeIncident(
+    `N and O, on ${name}`,
+    (world) => {
+      test('an end that hangs is given up, and done by the next attempt; nothing is said to be gone before', async () => {
+        const { fleet } = world()
+        const sandbox = await world().running(spawned)
+        wire.fail({ kind: 'hang' }, stage.ends)
+        const { operation } = await fleet.destroy(sandbox.id)
+        await wire.struck()
+        expect((await fleet.get(sandbox.id)).state).toBe('killing')
+        expect((await look(world(), sandbox)).is).toBe('running')
+        wire.heal()
+        const settled = await fleet.operation(operation.id, WAIT)
+        expect(settled.operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+        expect(await instances(world(), sandbox)).toEqual([])
+      })
+    },
+    { ...options, patience: { ...QUICK, callMs: { ...QUICK.callMs, end: 2_000 } } },
+  )
+
+  describeIncident(
+    `P, on ${name}`,
+    (world) => {
+      test('one whose making was answered to nobody is found by its label, and is the only one', async () => {
+        const { fleet } = world()
+        let isFirst = true
+        wire.fail({ kind: 'lost answer' }, (request) => {
+          const strikes = isFirst && stage.creates(request)
+          if (strikes) isFirst = false
+          return strikes
+        })
+        const { operation, sandbox } = await fleet.spawn({ ...spawned, ...WAIT })
+        wire.heal()
+        expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done', attempt: 2, error: null })
+        expect(await instances(world(), sandbox)).toMatchObject([{ ref: sandbox.providerRef }])
+        await fleet.destroy(sandbox.id, WAIT)
+      })
+    },
+    options,
+  )
+
+  if (stage.pausing === 'none') return
+
+  describeIncident(
+    `A, on ${name}`,
+    (world) => {
+      test('a sandbox that is suspended twice has a checkpoint each time, and its state, history and checkpoints agree', async () => {
+        const { fleet } = world()
+        const first = await world().suspended(counting)
+        const { sandbox: awake } = await fleet.resume(first.id, WAIT)
+        expect(await run(world(), awake, 'cat wakings')).toBe('woken\nwoken\n')
+        const { operation, sandbox: second } = await fleet.pause(first.id, WAIT)
+        expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
+        expect(second.checkpoint?.providerRef).not.toBe(first.checkpoint?.providerRef)
+        expect(await look(world(), second)).toEqual({
+          is: 'suspended',
+          checkpointRef: second.checkpoint?.providerRef,
+        })
+        const { items } = await fleet.events(first.id)
+        expect(items.map(({ type }) => type).filter((type) => type === 'paused')).toHaveLength(2)
+        await fleet.destroy(first.id, WAIT)
+        expect(await instances(world(), first)).toEqual([])
       })
     },
     options,
@@ -177,45 +222,4 @@ export function describeOnProvider(stage: Stage): void {
       },
       options,
     )
-
-  describeIncident(
-    `N and O, on ${name}`,
-    (world) => {
-      test('an end that hangs is given up, and done by the next attempt; nothing is said to be gone before', async () => {
-        const { fleet } = world()
-        const sandbox = await world().running(spawned)
-        wire.fail({ kind: 'hang' }, stage.ends)
-        const { operation } = await fleet.destroy(sandbox.id)
-        await wire.struck()
-        expect((await fleet.get(sandbox.id)).state).toBe('killing')
-        expect((await look(world(), sandbox)).is).toBe('running')
-        wire.heal()
-        const settled = await fleet.operation(operation.id, WAIT)
-        expect(settled.operation).toMatchObject({ status: 'succeeded', outcome: 'done' })
-        expect(await instances(world(), sandbox)).toEqual([])
-      })
-    },
-    { ...options, patience: { ...QUICK, callMs: { ...QUICK.callMs, end: 2_000 } } },
-  )
-
-  describeIncident(
-    `P, on ${name}`,
-    (world) => {
-      test('one whose making was answered to nobody is found by its label, and is the only one', async () => {
-        const { fleet } = world()
-        let isFirst = true
-        wire.fail({ kind: 'lost answer' }, (request) => {
-          const strikes = isFirst && stage.creates(request)
-          if (strikes) isFirst = false
-          return strikes
-        })
-        const { operation, sandbox } = await fleet.spawn({ ...spawned, ...WAIT })
-        wire.heal()
-        expect(operation).toMatchObject({ status: 'succeeded', outcome: 'done', attempt: 2, error: null })
-        expect(await instances(world(), sandbox)).toMatchObject([{ ref: sandbox.providerRef }])
-        await fleet.destroy(sandbox.id, WAIT)
-      })
-    },
-    options,
-  )
 }

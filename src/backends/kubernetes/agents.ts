@@ -163,6 +163,7 @@ function isMainProcess({ own }: Housing, { key }: Agent): boolean {
   return key === undefined && own === 'main process'
 }
 
-function followedAs({ ref, incarnation }: Agent): string {
+/** What it is called among those whose output is read. */
+export function followedAs({ ref, incarnation }: Agent): string {
   return `${ref} ${incarnation}`
 }

@@ -47,7 +47,7 @@ const REFUSALS = [
  */
 export const POD_RULES: readonly Rule[] = [
   {
-    when: "the agent's container is `terminated`, and knows how",
+    when: "the agent's container is `terminated`, and knows how; *restarting* if it is started again",
     is: 'ended',
     read(pod) {
       const how = pod.agent.terminated
