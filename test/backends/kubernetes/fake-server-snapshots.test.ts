@@ -8,7 +8,12 @@ import { as, exec, gone, running, setup as setupCluster, sh } from './fake-setup
 const COUNTING = 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done'
 
 async function setup(options: FakeKubernetesOptions = {}) {
-  const all = await setupCluster({ graceScale: 5, serve: { sandboxes: ['v1beta1'], podSnapshots: true }, ...options })
+  const all = await setupCluster({
+    snapshotHoldMs: 60_000,
+    graceScale: 5,
+    serve: { sandboxes: ['v1beta1'], podSnapshots: true },
+    ...options,
+  })
   const { custom, namespace, cluster, core } = all
   const sandboxes = { group: 'agents.x-k8s.io', version: 'v1beta1', namespace, plural: 'sandboxes' }
   const at = { group: 'podsnapshot.gke.io', version: 'v1', namespace }

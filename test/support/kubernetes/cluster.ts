@@ -47,7 +47,7 @@ const DEFAULTS: Omit<ClusterOptions, 'images'> = {
   statusLagMs: 0,
   bookmarkEveryMs: 60_000,
   staleSuspended: false,
-  snapshotHoldMs: 1_000,
+  snapshotHoldMs: 5_000,
 }
 
 /** All parts of a cluster, and who knows whom. */

@@ -7,7 +7,6 @@ const SUBRESOURCE_VERBS: Record<string, string[]> = {
   scale: ['get', 'patch', 'update'],
   log: ['get'],
   exec: ['create', 'get'],
-  attach: ['create', 'get'],
   eviction: ['create'],
 }
 

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Holds } from '../holds.ts'
 import type { Target } from './api.ts'
-import { ApiError, methodNotAllowed, unauthorized } from './api-error.ts'
+import { ApiError, badRequest, methodNotAllowed, unauthorized } from './api-error.ts'
 import { discover } from './discovery.ts'
 import { type ExecAsked, execAsked, execSession } from './exec-session.ts'
 import type { Fault, Faults } from './faults.ts'
@@ -63,6 +63,7 @@ export async function upgrade(desk: Desk, request: IncomingMessage, socket: Dupl
   const refusal =
     scripted(fault) ??
     admit(desk, found, (target) => {
+      if (target.subresource !== 'exec') throw badRequest('Upgrade request not expected')
       const pod = desk.hands.api.find(target)
       desk.hands.wake(pod.metadata.uid)
       exec = execAsked(pod, desk.hands.kubelet.worker(pod.metadata.uid), asked.query)

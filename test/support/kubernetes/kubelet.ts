@@ -39,7 +39,14 @@ export class Kubelet {
 
   /** What has run out by the time that it is now. */
   expire(): void {
-    for (const worker of this.workers) if (worker.pod) this.#watchDeadline(worker.pod)
+    for (const worker of this.workers) {
+      const { pod, isLost } = worker
+      if (!pod) continue
+      this.#watchDeadline(pod)
+      const { deletionTimestamp } = pod.metadata
+      const isDue = deletionTimestamp !== undefined && Date.parse(deletionTimestamp) <= this.#node.nowMs()
+      if (isDue && !isLost) this.#track(worker.terminate(0))
+    }
   }
 
   #notice({ type, resource, object }: Change): void {

@@ -4,6 +4,7 @@ import { deleteObject } from './deletion.ts'
 import { type Draft, type Json, type KubeObject, rfc3339 } from './objects.ts'
 import type { PodWorker } from './pod-worker.ts'
 import { specOf } from './pods.ts'
+import { apiVersionOf } from './resources.ts'
 import type { Container } from './runtime/runtime.ts'
 import type { Verdict } from './slot.ts'
 
@@ -188,6 +189,29 @@ export class PodControl {
         },
       } as KubeObject
       store.add('pods', { ...pod, status: runningStatus(pod, at) })
+    }
+  }
+
+  /** As they are, past all checks. What controllers make of them is another matter: `pauseController` keeps them away. */
+  plant(resource: string, count: number, make: (n: number) => Draft): void {
+    const { store, options } = this.cluster
+    const { kind, storedVersion, isNamespaced } = this.cluster.resource(resource)
+    const apiVersion = apiVersionOf(this.cluster.resource(resource), storedVersion)
+    for (let n = 0; n < count; n++) {
+      const draft = make(n)
+      const at = {
+        resourceVersion: '',
+        generation: 1,
+        creationTimestamp: rfc3339(this.nowMs),
+        uid: crypto.randomUUID(),
+      }
+      const metadata = {
+        name: `planted-${n}`,
+        ...(isNamespaced && { namespace: options.namespace }),
+        ...draft.metadata,
+        ...at,
+      }
+      store.add(resource, { apiVersion, kind, ...draft, metadata } as KubeObject)
     }
   }
 

@@ -33,7 +33,7 @@ export function podsResource(minor: number): Resource {
     plural: 'pods',
     kind: 'Pod',
     showsDeleted: true,
-    subresources: ['log', 'exec', 'attach', 'eviction'],
+    subresources: ['log', 'exec', 'eviction'],
     rules: {
       prepare,
       validate: (pod) => checkSpec('spec', pod.spec ?? {}, minor),

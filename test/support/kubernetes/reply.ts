@@ -16,20 +16,18 @@ export function failure(error: ApiError): WholeReply {
   return seconds === undefined ? reply : { ...reply, headers: { 'retry-after': String(seconds) } }
 }
 
-export function send(response: ServerResponse, { status, body, type, headers }: WholeReply): void {
-  response.writeHead(status, headersOf({ body, type, ...(headers && { headers }) })).end(body)
+export function send(response: ServerResponse, reply: WholeReply): void {
+  const bytes = Buffer.from(reply.body)
+  response.writeHead(reply.status, headersOf(reply, bytes)).end(bytes)
 }
 
 /** As if somebody on the way had died. */
-export function sendHalf(response: ServerResponse, { status, body, type, headers }: WholeReply): void {
-  response.writeHead(status, headersOf({ body, type, ...(headers && { headers }) }))
-  response.write(body.slice(0, body.length / 2), () => response.socket?.destroy())
+export function sendHalf(response: ServerResponse, reply: WholeReply): void {
+  const bytes = Buffer.from(reply.body)
+  response.writeHead(reply.status, headersOf(reply, bytes))
+  response.write(bytes.subarray(0, bytes.length / 2), () => response.socket?.destroy())
 }
 
-function headersOf({ body, type, headers }: Omit<WholeReply, 'status'>): Record<string, string> {
-  return {
-    ...(type !== '' && { 'content-type': type }),
-    'content-length': String(Buffer.byteLength(body)),
-    ...headers,
-  }
+function headersOf({ type, headers }: WholeReply, bytes: Buffer): Record<string, string> {
+  return { ...(type !== '' && { 'content-type': type }), 'content-length': String(bytes.length), ...headers }
 }

@@ -54,12 +54,18 @@ export class Watches {
     return (response) => {
       const watch = new Watch(target, isSelected, query.get('allowWatchBookmarks') === 'true', response)
       if (!past) return watch.fail(gone)
+      response.cork()
       if (from === 0) for (const object of this.#store.list(target.resource.id, target.namespace)) watch.show(object)
       if (query.get('sendInitialEvents') === 'true') watch.bookmark(this.#store.version, true)
       for (const change of past) watch.tell(change)
+      response.uncork()
       this.#open.add(watch)
       const seconds = Number(query.get('timeoutSeconds') ?? 0)
-      const timer = setTimeout(() => response.end(), seconds > 0 ? seconds * 1000 : TIMEOUT_MS).unref()
+      const end = () => {
+        this.#open.delete(watch)
+        response.end()
+      }
+      const timer = setTimeout(end, seconds > 0 ? seconds * 1000 : TIMEOUT_MS).unref()
       response.on('close', () => {
         clearTimeout(timer)
         this.#open.delete(watch)
