@@ -26,6 +26,8 @@ export type Wired = {
 export type Claims = {
   /** What a sandbox still has when it was suspended and resumed. */
   pausing: 'none' | 'memory' | 'disk'
+  /** With its memory, its own agent goes on; and what that has said before the pause can be heard again, unless this says otherwise. */
+  ownOutput?: 'since it was resumed'
   snapshots: boolean
   /** The provider ends or pauses an instance by itself when its time is over. */
   lease: boolean

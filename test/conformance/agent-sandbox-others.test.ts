@@ -7,6 +7,7 @@ await proveAgentSandbox('agent-sandbox, v1alpha1', { sandboxes: ['v1alpha1'] }, 
 await proveAgentSandbox(
   'agent-sandbox, with pod snapshots',
   { sandboxes: ['v1beta1'], podSnapshots: true },
-  { pausing: 'memory' },
+  // The log of a pod is that pod's, and the process goes on in another one.
+  { pausing: 'memory', ownOutput: 'since it was resumed' },
   SLEEP,
 )

@@ -9,7 +9,7 @@ import { proveBackend } from './setup.ts'
 export async function proveAgentSandbox(
   name: string,
   serve: NonNullable<FakeKubernetesOptions['serve']>,
-  { pausing }: Pick<Claims, 'pausing'>,
+  pausing: Pick<Claims, 'pausing' | 'ownOutput'>,
   only?: string[],
 ): Promise<void> {
   // Before sidecars were known, so that they outlive the agent.
@@ -29,7 +29,7 @@ export async function proveAgentSandbox(
       wire: { wire, open: (fleet) => open(fleet, wire.url) },
       spec: { template: 'sandman-test' },
       claims: {
-        pausing,
+        ...pausing,
         snapshots: false,
         lease: false,
         labelsAdopted: true,

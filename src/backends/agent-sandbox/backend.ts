@@ -1,20 +1,20 @@
 import type { Backend, Call } from '../backend.ts'
-import { BackendError } from '../backend.ts'
 import { Agents } from '../kubernetes/agents.ts'
-import { type KubernetesOptions, openCluster, requireSame } from '../kubernetes/cluster.ts'
+import { type KubernetesOptions, openCluster } from '../kubernetes/cluster.ts'
 import { answer, answerInPieces } from '../kubernetes/errors.ts'
-import { ANNOTATION, labelsOf } from '../kubernetes/labels.ts'
 import { isElsewhere } from '../kubernetes/names.ts'
 import { previewUrl } from '../kubernetes/preview.ts'
+import { adopt } from './adopt.ts'
 import { discard, listCheckpoints, verify } from './checkpoints.ts'
 import { createSandbox } from './create.ts'
 import { end } from './end.ts'
-import { findInstance, housingOf, requireInstance, sightingOf } from './instance.ts'
+import { housingOf, requireInstance } from './instance.ts'
 import { findInstances, listInstances } from './lists.ts'
-import { resume, suspend } from './pausing.ts'
-import { changeSandbox } from './resource.ts'
-import { discover, isUnserved, type Served } from './served.ts'
+import { look } from './look.ts'
+import { resume } from './resume.ts'
+import { discover, isUnserved, type Served, unserved } from './served.ts'
 import type { Site } from './site.ts'
+import { suspend } from './suspend.ts'
 
 const BACKEND = 'agent-sandbox'
 /** How long a cluster may take to say what it serves, when a worker starts. */
@@ -40,16 +40,14 @@ export async function openAgentSandboxBackend(options: KubernetesOptions): Promi
     agents ??= new Agents(cluster, async (ref, asked) => housingOf(await open(asked), ref, asked))
     return { cluster, served, keeps, agents }
   }
+  /** What is not served any more may be served in another version since: the next call asks. */
+  const orUnserved = (error: unknown): never => {
+    if (!isUnserved(error)) throw error
+    known = undefined
+    throw unserved(error)
+  }
   const at = <T>(what: string, call: Call, work: (site: Site) => Promise<T>) =>
-    answer(what, call, async () => {
-      try {
-        return await work(await open(call))
-      } catch (error) {
-        // Another version of it may have been installed since.
-        if (isUnserved(error)) known = undefined
-        throw error
-      }
-    })
+    answer(what, call, async () => work(await open(call)).catch(orUnserved))
   const checkpoints = {
     verify: (ref: string, call: Call) => at('verify a checkpoint', call, (site) => verify(site, ref, call)),
     discard: (ref: string, call: Call) => at('discard a checkpoint', call, (site) => discard(site, ref, call)),
@@ -60,21 +58,8 @@ export async function openAgentSandboxBackend(options: KubernetesOptions): Promi
 
     find: (sandboxId, call) => at('find sandboxes', call, (site) => findInstances(site, sandboxId, call)),
     create: (wanted, call) => at('make a sandbox', call, (site) => createSandbox(site, wanted, call)),
-    adopt: (ref, owner, call) =>
-      at('label a sandbox', call, async (site) => {
-        const { sandbox } = await requireInstance(site, ref, call)
-        const labels = labelsOf(site.cluster.home, owner, BACKEND)
-        const metadata = { labels, annotations: { [ANNOTATION.ref]: ref } }
-        if (sandbox && (await changeSandbox(site, sandbox, { metadata }, call))) return
-        throw new BackendError('sandbox_unreachable', `${ref} was changed by somebody else just then`)
-      }),
-    look: (ref, call) =>
-      at('show a sandbox', call, async (site) => {
-        const instance = await findInstance(site, ref, call)
-        if (instance) return sightingOf(instance)
-        await requireSame(site.cluster, ref, call)
-        return { is: 'absent' }
-      }),
+    adopt: (ref, owner, call) => at('label a sandbox', call, (site) => adopt(site, ref, owner, call)),
+    look: (ref, call) => at('show a sandbox', call, (site) => look(site, ref, call)),
     end: (target, call) => at('end a sandbox', call, (site) => end(site, target, call)),
 
     run: (target, command, call) => at('run a command', call, (site) => site.agents.run(target, command, call)),
@@ -90,7 +75,11 @@ export async function openAgentSandboxBackend(options: KubernetesOptions): Promi
     agentStatus: (agent, call) => at('show an agent', call, (site) => site.agents.status(agent, call)),
     attach: (agent, cursor, call) =>
       answerInPieces('give the output of an agent', call, async function* () {
-        yield* (await open(call)).agents.attach(agent, cursor, call)
+        try {
+          yield* (await open(call)).agents.attach(agent, cursor, call)
+        } catch (error) {
+          orUnserved(error)
+        }
       }),
 
     lists: {
@@ -113,7 +102,7 @@ export async function openAgentSandboxBackend(options: KubernetesOptions): Promi
       consumesCheckpoint: keeps === 'disk',
       needsCheckpoint: true,
       suspend: (target, { key }, call) => at('pause a sandbox', call, (site) => suspend(site, target, key, call)),
-      resume: (sleeping, asked, call) => at('resume a sandbox', call, (site) => resume(site, sleeping, asked, call)),
+      resume: (sleeping, _asked, call) => at('resume a sandbox', call, (site) => resume(site, sleeping, call)),
     },
     snapshots: 'none',
     lease: 'none',

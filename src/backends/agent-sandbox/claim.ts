@@ -1,8 +1,18 @@
 import type { Call } from '../backend.ts'
 import { isAbsent, isConflict, Unreadable } from '../kubernetes/errors.ts'
 import type { Labels } from '../kubernetes/labels.ts'
+import { type Home, nameOf } from '../kubernetes/names.ts'
 import type { WireMeta } from '../kubernetes/pod.ts'
+import type { AskedAgent } from '../shell/start.ts'
+import { SNAPSHOT_NAME } from './resource.ts'
 import type { Site } from './site.ts'
+
+export const CLAIM_MARK = {
+  /** What is started in what it gets, then and whenever that wakes. A pod of a pool runs before it is anybody's. */
+  agent: 'sandman.agent',
+  /** The Sandbox that it got. If that is deleted, its controller gives it another one, with nothing of it. */
+  got: 'sandman.got',
+} as const
 
 type WireClaim = {
   kind?: string
@@ -17,13 +27,23 @@ type WireClaim = {
 export type Claim = {
   name: string
   uid: string
+  version: string
   labels: Labels
   annotations: Labels
   isDeleted: boolean
   boundTo: string | undefined
+  /** The uid of what it got at first. */
+  got: string | undefined
+  agent: AskedAgent | undefined
   reason: string
   why: string
 }
+
+/** What is claimed is known by its name, also by a worker that has no pool: otherwise that would not find it. */
+const SUFFIX = '-claim'
+
+export const claimNameOf = (home: Home, owner: { life: string }) => `${nameOf(home, owner)}${SUFFIX}`
+export const isClaimName = (name: string) => name.endsWith(SUFFIX)
 
 export const claimsPath = ({ cluster }: Site) =>
   `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${cluster.home.namespace}/sandboxclaims`
@@ -36,19 +56,47 @@ export async function findClaim(site: Site, name: string, call: Call): Promise<C
   })
   if (!found) return undefined
   const { metadata = {}, status = {} } = found
-  if (found.kind !== 'SandboxClaim' || !metadata.name || !metadata.uid)
+  const { uid, resourceVersion, labels = {}, annotations = {} } = metadata
+  if (found.kind !== 'SandboxClaim' || !metadata.name || !uid || !resourceVersion)
     throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
   const ready = status.conditions?.find(({ type }) => type === 'Ready')
   return {
     name: metadata.name,
-    uid: metadata.uid,
-    labels: metadata.labels ?? {},
-    annotations: metadata.annotations ?? {},
+    uid,
+    version: resourceVersion,
+    labels,
+    annotations,
     isDeleted: metadata.deletionTimestamp !== undefined,
     boundTo: status.sandbox?.name || undefined,
+    got: annotations[CLAIM_MARK.got],
+    agent: (JSON.parse(annotations[CLAIM_MARK.agent] ?? 'null') as AskedAgent | null) ?? undefined,
     reason: ready?.reason ?? '',
     why: `its claim has no sandbox yet${ready?.reason ? `: ${ready.reason} (${ready.message ?? ''})` : ''}`,
   }
+}
+
+/** Changes it as it was seen; false when it has been changed by somebody else since. */
+export async function changeClaim(
+  site: Site,
+  { name, uid, version }: Claim,
+  { metadata = {}, spec }: { metadata?: object; spec?: object },
+  call: Call,
+): Promise<boolean> {
+  const body = { metadata: { ...metadata, uid, resourceVersion: version }, ...(spec && { spec }) }
+  const asked = { method: 'PATCH', path: `${claimsPath(site)}/${name}`, body, as: 'merge-patch' } as const
+  return site.cluster.api.json(asked, call).then(
+    () => true,
+    (error: unknown) => {
+      if (isConflict(error)) return false
+      throw error
+    },
+  )
+}
+
+/** What a claim says of its pods, its controller says of the template of what it got, and says it again and again. */
+export function claimRestoring(site: Site, claim: Claim, snapshot: string | undefined, call: Call): Promise<boolean> {
+  const annotations = { [SNAPSHOT_NAME]: snapshot ?? null }
+  return changeClaim(site, claim, { spec: { additionalPodMetadata: { annotations } } }, call)
 }
 
 export async function deleteClaim(site: Site, { name, uid }: Claim, call: Call): Promise<void> {

@@ -1,21 +1,23 @@
 import { BackendError, type Call, type Wanted } from '../backend.ts'
 import { says } from '../kubernetes/errors.ts'
-import { labelsOf } from '../kubernetes/labels.ts'
-import { nameOf, refOf } from '../kubernetes/names.ts'
+import { LABEL, labelsOf } from '../kubernetes/labels.ts'
+import { refOf } from '../kubernetes/names.ts'
+import { incarnationOf } from '../kubernetes/pod.ts'
+import { stateOf } from '../kubernetes/pod-state.ts'
 import { type AskedAgent, startAgent } from '../shell/start.ts'
-import { claimsPath, deleteClaim } from './claim.ts'
-import { type Instance, requireInstance, sightingOf } from './instance.ts'
+import { CLAIM_MARK, changeClaim, claimNameOf, claimsPath, deleteClaim } from './claim.ts'
+import { type Instance, requireInstance } from './instance.ts'
+import { changeSandbox, MARK } from './resource.ts'
+import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
-
-/** On a claim: what is started in what it gets, then and whenever that wakes. A pod of a pool runs before it is anybody's. */
-const AGENT = 'sandman.agent'
 
 /** How long a pool may take to have one, and a cold start. */
 const BOUND_MS_MAX = 100_000
 const LOOK_AGAIN_MS = 250
+const CHANGES_MAX = 20
 
 /** Reasons for which no claim of this pool will ever be served. */
-const WRONG = ['WarmPoolNotFound']
+const WRONG = ['WarmPoolNotFound', 'TemplateNotFound']
 
 /**
  * Takes one from the pool, and starts in it what its spec says. The claim has the name of the life, so one is taken, however often that
@@ -25,7 +27,7 @@ export async function createClaim(site: Site, wanted: Wanted, pool: string, call
   requireSimple(wanted)
   const { api, home } = site.cluster
   const { agent } = wanted.spec
-  const name = nameOf(home, wanted)
+  const name = claimNameOf(home, wanted)
   const ref = refOf(home, name)
   const asked: AskedAgent | undefined = agent && { part: 'agent', command: agent.command, env: agent.env }
   const body = {
@@ -34,15 +36,20 @@ export async function createClaim(site: Site, wanted: Wanted, pool: string, call
     metadata: {
       name,
       labels: labelsOf(home, wanted, 'agent-sandbox'),
-      annotations: { [AGENT]: JSON.stringify(asked ?? null) },
+      annotations: { [CLAIM_MARK.agent]: JSON.stringify(asked ?? null) },
     },
     spec: { warmPoolRef: { name: pool } },
   }
-  await api.json({ method: 'POST', path: claimsPath(site), body }, call).catch((error: unknown) => {
+  await api.json({ method: 'POST', path: claimsPath(site), body }, call).catch(async (error: unknown) => {
     if (!says(error, 409, 'AlreadyExists')) throw error
+    const { claim } = await requireInstance(site, ref, call)
+    if (claim?.labels[LABEL.life] !== wanted.life || claim.isDeleted)
+      throw new BackendError(
+        'sandbox_unreachable',
+        `${ref} is there already, and is being deleted, or is not what was asked for`,
+      )
   })
-  const instance = await whenBound(site, ref, pool, call)
-  await startClaimed(site, instance, call)
+  await startClaimed(site, await whenBound(site, ref, pool, call), call)
   return { ref }
 }
 
@@ -65,8 +72,13 @@ function requireSimple({ spec, checkpointRef }: Wanted): void {
 async function whenBound(site: Site, ref: string, pool: string, call: Call): Promise<Instance> {
   for (const until = Date.now() + BOUND_MS_MAX; ; await site.cluster.watch.change(ref, LOOK_AGAIN_MS, call)) {
     const instance = await requireInstance(site, ref, call)
-    const { claim } = instance
-    if (sightingOf(instance).is === 'running') return instance
+    const { claim, sandbox, pod } = instance
+    if (claim && sandbox && pod && stateOf(pod).is === 'running') {
+      if (claim.got === sandbox.uid) return instance
+      // Otherwise nobody would notice that it is another one later.
+      if (!claim.got)
+        await changeClaim(site, claim, { metadata: { annotations: { [CLAIM_MARK.got]: sandbox.uid } } }, call)
+    }
     if (claim && !claim.boundTo && WRONG.includes(claim.reason)) {
       await deleteClaim(site, claim, call)
       throw new BackendError('spec_invalid', `Nothing can be claimed from warm pool ${pool}: ${claim.why}`)
@@ -77,11 +89,19 @@ async function whenBound(site: Site, ref: string, pool: string, call: Call): Pro
   }
 }
 
-/** Starts the agent that a claimed sandbox is to have, unless that runs in it. */
-export async function startClaimed(site: Site, { ref, claim }: Instance, call: Call): Promise<void> {
-  const asked = JSON.parse(claim?.annotations[AGENT] ?? 'null') as AskedAgent | null
-  if (!asked) return
-  const seen = sightingOf(await requireInstance(site, ref, call))
-  if (seen.is !== 'running') throw new BackendError('sandbox_unreachable', `${ref} does not run any more`)
-  await site.agents.enter({ ref, incarnation: seen.incarnation }, call, (inside) => startAgent(inside, asked, call))
+/**
+ * Starts the agent that a claimed sandbox is to have, unless that runs in it, and writes down that it was started in this pod: one that
+ * replaces it has none, and is not awake before it has.
+ */
+export async function startClaimed(site: Site, { ref, claim, pod }: Instance, call: Call): Promise<void> {
+  const { agent } = claim ?? {}
+  if (!agent || !pod) return
+  const target = { ref, incarnation: incarnationOf(pod) }
+  await site.agents.enter(target, call, (inside) => startAgent(inside, agent, call))
+  for (let changes = 0; changes < CHANGES_MAX; changes++) {
+    const { sandbox } = await requireInstance(site, ref, call)
+    if (!sandbox || sandbox.annotations[MARK.agentIn] === pod.uid) return
+    if (await changeSandbox(site, sandbox, { metadata: { annotations: { [MARK.agentIn]: pod.uid } } }, call)) return
+  }
+  throw new BackendError('sandbox_unreachable', `${ref} is changed by others again and again`)
 }

@@ -6,7 +6,7 @@ import { podSpecOf, WORKSPACE_VOLUME } from '../kubernetes/recipe.ts'
 import { whenBegun } from '../kubernetes/start.ts'
 import { hasSidecars } from '../kubernetes/version.ts'
 import { createClaim } from './create-claim.ts'
-import { endInstance } from './end.ts'
+import { endWhile } from './end.ts'
 import { findInstance } from './instance.ts'
 import { sandboxesPath } from './resource.ts'
 import type { Site } from './site.ts'
@@ -51,10 +51,7 @@ export async function createSandbox(site: Site, wanted: Wanted, call: Call): Pro
   })
   await whenBegun(site.cluster, ref, call, {
     find: async () => (await findInstance(site, ref, call))?.pod,
-    remove: async () => {
-      const instance = await findInstance(site, ref, call)
-      if (instance) await endInstance(site, instance, call)
-    },
+    remove: () => endWhile(site, ref, () => {}, call),
   })
   return { ref }
 }

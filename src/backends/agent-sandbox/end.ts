@@ -4,8 +4,9 @@ import { isAbsent, isConflict } from '../kubernetes/errors.ts'
 import { incarnationOf } from '../kubernetes/pod.ts'
 import { overtaken } from '../kubernetes/targets.ts'
 import { deleteClaim } from './claim.ts'
-import { findInstance, type Instance, sightingOf } from './instance.ts'
+import { findInstance, type Instance } from './instance.ts'
 import { type Sandbox, sandboxesPath } from './resource.ts'
+import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
 
 const GONE_MS_MAX = 45_000
@@ -13,19 +14,30 @@ const LOOK_AGAIN_MS = 500
 const CHANGES_MAX = 20
 
 /** Ends what is meant, and nothing that was resumed meanwhile: of what has been changed since it was looked at, nothing is deleted. */
-export async function end(site: Site, target: Target, call: Call): Promise<void> {
+export function end(site: Site, target: Target, call: Call): Promise<void> {
+  return endWhile(site, target.ref, (instance) => requireEndable(instance, target), call)
+}
+
+/** However often somebody else changes it meanwhile. What has to hold of it is looked at each time. */
+export async function endWhile(
+  site: Site,
+  ref: string,
+  require: (instance: Instance) => void,
+  call: Call,
+): Promise<void> {
   for (let changes = 0; changes < CHANGES_MAX; changes++) {
-    const instance = await findInstance(site, target.ref, call)
+    const instance = await findInstance(site, ref, call)
     if (!instance) return
-    requireEndable(instance, target)
+    require(instance)
     if (await endInstance(site, instance, call)) return
   }
-  throw new BackendError('sandbox_unreachable', `${target.ref} is changed by others again and again`)
+  throw new BackendError('sandbox_unreachable', `${ref} is changed by others again and again`)
 }
 
 function requireEndable(instance: Instance, { ref, incarnation }: Target): void {
-  const seen = sightingOf(instance)
-  const now = seen.is === 'suspended' || !instance.pod ? null : incarnationOf(instance.pod)
+  const { is } = sightingOf(instance)
+  const isAwake = instance.pod && is !== 'suspended' && is !== 'lost'
+  const now = isAwake && instance.pod ? incarnationOf(instance.pod) : null
   if (now !== incarnation)
     throw overtaken(ref, `it is ${now ?? 'one that does not run'}, and ${incarnation ?? 'such a one'} was meant`)
 }
@@ -34,7 +46,7 @@ function requireEndable(instance: Instance, { ref, incarnation }: Target): void 
  * Deletes it, with its volumes and its pod, and returns when there is nothing left of it; false when it has been changed since it was
  * seen. The resource goes first, because its controller would make another pod.
  */
-export async function endInstance(site: Site, instance: Instance, call: Call): Promise<boolean> {
+async function endInstance(site: Site, instance: Instance, call: Call): Promise<boolean> {
   const { ref, claim, sandbox, pod } = instance
   if (sandbox && !(await deleteSandbox(site, sandbox, call))) return false
   if (claim) await deleteClaim(site, claim, call)

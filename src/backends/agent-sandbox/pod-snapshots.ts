@@ -1,152 +1,234 @@
+import { randomBytes } from 'node:crypto'
 import { BackendError, type Call, type CheckpointCondition } from '../backend.ts'
-import { isAbsent, says, Unreadable } from '../kubernetes/errors.ts'
+import { isAbsent, Unreadable } from '../kubernetes/errors.ts'
 import { ANNOTATION, LABEL, type Labels } from '../kubernetes/labels.ts'
 import { nameOf } from '../kubernetes/names.ts'
 import type { Pod, WireMeta } from '../kubernetes/pod.ts'
 import { pageOf } from '../kubernetes/pods.ts'
+import { sleepsOnSnapshot } from './sighting.ts'
 import type { Site } from './site.ts'
 
-/** How long a node may take to write down the memory of a pod. */
+/** How long a node may take to write down the memory of a pod, and to bring that to where it is kept. */
 const TAKEN_MS_MAX = 240_000
 const LOOK_AGAIN_MS = 250
-/** Those who ask at once do so within this. */
-const STALE_MS = 15_000
 
 /** On a snapshot: what has triggered it, which is removed with it. */
-const TRIGGER = 'sandman.trigger'
+const TRIGGER_MARK = 'sandman.trigger'
 
+type Kind = 'PodSnapshot' | 'PodSnapshotManualTrigger'
 type WireCondition = { type: string; status: string; reason?: string; message?: string }
-type WireTrigger = {
+type WireObject = {
   kind?: string
   metadata?: WireMeta
   status?: { conditions?: WireCondition[]; snapshotCreated?: { name?: string } }
 }
-type WireSnapshot = { kind?: string; metadata?: WireMeta; status?: { conditions?: WireCondition[] } }
 
-const pathOf = ({ cluster }: Site, resource: 'podsnapshots' | 'podsnapshotmanualtriggers') =>
-  `/apis/podsnapshot.gke.io/v1/namespaces/${cluster.home.namespace}/${resource}`
+const pathOf = ({ cluster }: Site, kind: Kind) =>
+  `/apis/podsnapshot.gke.io/v1/namespaces/${cluster.home.namespace}/${kind.toLowerCase()}s`
 
 /** Whose pod it is, and by which pause it is to sleep. */
 export type Asked = { ref: string; labels: Labels; key: string }
 
 /**
- * Has the node write down the memory of a pod, and returns what that is called. The trigger has the name of the pause, so those who ask
- * at once get the same one. What was left by somebody who died before the pod was ended is thrown away: it has run on since.
+ * Has the node write down the memory of a pod, and returns what that is called when it is whole: the pod is there until then, and goes on
+ * if it is not. Each who asks has one of its own: what somebody has left who died is of a pod that has run on since.
+ *
+ * What is asked for carries its owner from the beginning, and what has become of it from when that is known, so that one of the two
+ * is always found.
  */
 export async function takePodSnapshot(site: Site, pod: Pod, asked: Asked, call: Call): Promise<string> {
-  const { api, home } = site.cluster
-  const name = nameOf(home, { life: asked.key })
-  const path = pathOf(site, 'podsnapshotmanualtriggers')
-  await removeStale(site, name, call)
+  const { cluster, served } = site
+  if (!served.podSnapshots)
+    throw new BackendError(
+      'sandbox_unreachable',
+      'This worker is to keep the memory of what it pauses, and the cluster does not serve podsnapshot.gke.io/v1: set SANDMAN_KUBERNETES_PAUSE to disk, or use another cluster.',
+    )
+  const name = `${nameOf(cluster.home, { life: asked.key })}-${randomBytes(2).toString('hex')}`
+  const annotations = { [ANNOTATION.ref]: asked.ref }
   const body = {
     apiVersion: 'podsnapshot.gke.io/v1',
     kind: 'PodSnapshotManualTrigger',
-    metadata: { name, labels: asked.labels },
+    metadata: { name, labels: asked.labels, annotations },
     spec: { targetPod: pod.name },
   }
-  await api.json({ method: 'POST', path, body }, call).catch((error: unknown) => {
-    if (!says(error, 409, 'AlreadyExists')) throw error
-  })
-  const snapshot = await whenTriggered(site, name, call)
-  await label(site, snapshot, asked, name, call)
-  return snapshot
-}
-
-async function removeStale(site: Site, name: string, call: Call): Promise<void> {
-  const path = `${pathOf(site, 'podsnapshotmanualtriggers')}/${name}`
-  const found = await site.cluster.api.json<WireTrigger>({ path }, call).catch((error: unknown) => {
-    if (isAbsent(error, name)) return undefined
+  await cluster.api.json({ method: 'POST', path: pathOf(site, 'PodSnapshotManualTrigger'), body }, call)
+  try {
+    const until = Date.now() + TAKEN_MS_MAX
+    const snapshot = await whenTriggered(site, name, until, call)
+    await change(
+      site,
+      'PodSnapshot',
+      snapshot,
+      {
+        labels: asked.labels,
+        annotations: { ...annotations, [TRIGGER_MARK]: name },
+      },
+      call,
+    )
+    const noLabels = Object.fromEntries(Object.keys(asked.labels).map((label) => [label, null]))
+    await change(site, 'PodSnapshotManualTrigger', name, { labels: noLabels }, call)
+    await whenWhole(site, snapshot, until, call)
+    return snapshot
+  } catch (error) {
+    await throwAway(site, name, call)
     throw error
-  })
-  const { metadata, status } = found ?? {}
-  const snapshot = status?.snapshotCreated?.name
-  if (!snapshot || Date.now() - Date.parse(metadata?.creationTimestamp ?? '') < STALE_MS) return
-  await remove(site, 'podsnapshots', snapshot, call)
-  await remove(site, 'podsnapshotmanualtriggers', name, call)
-}
-
-async function whenTriggered(site: Site, name: string, call: Call): Promise<string> {
-  const { api, watch } = site.cluster
-  const path = `${pathOf(site, 'podsnapshotmanualtriggers')}/${name}`
-  for (const until = Date.now() + TAKEN_MS_MAX; ; await watch.change(name, LOOK_AGAIN_MS, call)) {
-    const { kind, status = {} } = await api.json<WireTrigger>({ path }, call)
-    if (kind !== 'PodSnapshotManualTrigger') throw new Unreadable(`GET ${path}`, JSON.stringify({ kind, status }))
-    const triggered = status.conditions?.find(({ type }) => type === 'Triggered')
-    const created = status.snapshotCreated?.name
-    if (triggered?.status === 'True' && created) return created
-    const why = triggered?.reason ? `: ${triggered.reason} (${triggered.message ?? ''})` : ''
-    if (triggered?.status === 'False' && /^(Failed|Error)$/.test(triggered.reason ?? '')) {
-      // Whoever tries again is to begin again.
-      await remove(site, 'podsnapshotmanualtriggers', name, call)
-      throw new BackendError('sandbox_unreachable', `The memory of a pod was not written down${why}`)
-    }
-    if (Date.now() > until)
-      throw new BackendError('sandbox_unreachable', `The memory of a pod is still being written down${why}`)
   }
 }
 
-/** So that it is found by its owner, also when whoever asked for it has died. */
-async function label(site: Site, name: string, { ref, labels }: Asked, trigger: string, call: Call): Promise<void> {
-  const path = `${pathOf(site, 'podsnapshots')}/${name}`
-  const metadata = { labels, annotations: { [ANNOTATION.ref]: ref, [TRIGGER]: trigger } }
-  await site.cluster.api.json({ method: 'PATCH', path, body: { metadata }, as: 'merge-patch' }, call)
+async function whenTriggered(site: Site, name: string, until: number, call: Call): Promise<string> {
+  for (;;) {
+    const found = await find(site, 'PodSnapshotManualTrigger', name, call)
+    const { is, why, snapshot } = becomingOf(found)
+    if (is === 'done' && snapshot) return snapshot
+    if (is === 'failed') throw new BackendError('sandbox_unreachable', `The memory of a pod was not written down${why}`)
+    if (Date.now() > until)
+      throw new BackendError('sandbox_unreachable', `The memory of a pod is still being written down${why}`)
+    await site.cluster.watch.change(name, LOOK_AGAIN_MS, call)
+  }
+}
+
+async function whenWhole(site: Site, name: string, until: number, call: Call): Promise<void> {
+  for (;;) {
+    const condition = await verifyPodSnapshot(site, name, call)
+    if (condition.is === 'ready') return
+    if (condition.is !== 'pending')
+      throw new BackendError('sandbox_unreachable', `The memory of a pod was not kept: ${condition.why}`)
+    if (Date.now() > until)
+      throw new BackendError(
+        'sandbox_unreachable',
+        `The memory of a pod is still on its way to where it is kept (${name})`,
+      )
+    await site.cluster.watch.change(name, LOOK_AGAIN_MS, call)
+  }
 }
 
 /** Of the snapshot itself, and not of what has made it. */
 export async function verifyPodSnapshot(site: Site, name: string, call: Call): Promise<CheckpointCondition> {
-  const found = await findPodSnapshot(site, name, call)
+  const found = await find(site, 'PodSnapshot', name, call)
   if (!found || found.metadata?.deletionTimestamp) return { is: 'missing', why: `there is no pod snapshot ${name}` }
   const ready = found.status?.conditions?.find(({ type }) => type === 'Ready')
   if (ready?.status === 'True') return { is: 'ready' }
-  if (ready?.status === 'False' && /^(Failed|Error)$/.test(ready.reason ?? ''))
-    return { is: 'corrupt', why: `pod snapshot ${name} has failed: ${ready.reason} (${ready.message ?? ''})` }
+  if (hasFailed(ready)) return { is: 'corrupt', why: `pod snapshot ${name} has failed${reasonOf(ready)}` }
   return { is: 'pending' }
 }
 
-async function findPodSnapshot(site: Site, name: string, call: Call): Promise<WireSnapshot | undefined> {
-  const path = `${pathOf(site, 'podsnapshots')}/${name}`
-  const found = await site.cluster.api.json<WireSnapshot>({ path }, call).catch((error: unknown) => {
-    if (isAbsent(error, name)) return undefined
-    throw error
-  })
-  if (found && found.kind !== 'PodSnapshot') throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
-  return found
+/** It was cut off before there was a checkpoint, so it is none; and is there, to be thrown away. */
+export async function verifyTrigger(site: Site, name: string, call: Call): Promise<CheckpointCondition> {
+  const found = await find(site, 'PodSnapshotManualTrigger', name, call)
+  if (!found) return { is: 'missing', why: `there is no trigger ${name}` }
+  const { is, why } = becomingOf(found)
+  return is === 'pending' ? { is } : { is: 'corrupt', why: `a pause was cut off before it slept on this${why}` }
+}
+
+function becomingOf(trigger: WireObject | undefined): {
+  is: 'done' | 'failed' | 'pending'
+  why: string
+  snapshot?: string
+} {
+  if (!trigger) return { is: 'failed', why: ': its trigger is gone' }
+  const snapshot = trigger.status?.snapshotCreated?.name
+  const triggered = trigger.status?.conditions?.find(({ type }) => type === 'Triggered')
+  const why = reasonOf(triggered)
+  if (triggered?.status === 'True' && snapshot) return { is: 'done', why, snapshot }
+  return { is: hasFailed(triggered) ? 'failed' : 'pending', why, ...(snapshot && { snapshot }) }
+}
+
+function hasFailed(condition: WireCondition | undefined): boolean {
+  return condition?.status === 'False' && /^(Failed|Error)$/.test(condition.reason ?? '')
+}
+
+function reasonOf(condition: WireCondition | undefined): string {
+  return condition?.reason ? `: ${condition.reason} (${condition.message ?? ''})` : ''
 }
 
 export async function discardPodSnapshot(site: Site, name: string, call: Call): Promise<void> {
-  const found = await findPodSnapshot(site, name, call)
-  const fleet = found?.metadata?.labels?.[LABEL.fleet]
-  if (found && fleet !== site.cluster.home.fleet)
-    throw new BackendError('spec_invalid', `Pod snapshot ${name} is not of fleet ${site.cluster.home.fleet}`)
-  const trigger = found?.metadata?.annotations?.[TRIGGER]
-  if (trigger) await remove(site, 'podsnapshotmanualtriggers', trigger, call)
-  await remove(site, 'podsnapshots', name, call)
+  const found = await find(site, 'PodSnapshot', name, call)
+  if (!found) return
+  requireOwn(site, name, found)
+  const trigger = found.metadata?.annotations?.[TRIGGER_MARK]
+  if (trigger) await remove(site, 'PodSnapshotManualTrigger', trigger, call)
+  await remove(site, 'PodSnapshot', name, call)
 }
 
-async function remove(
-  site: Site,
-  resource: 'podsnapshots' | 'podsnapshotmanualtriggers',
-  name: string,
-  call: Call,
-): Promise<void> {
-  const path = `${pathOf(site, resource)}/${name}`
+/** With what has become of it by now; unless that is a snapshot with an owner of its own, which something may sleep on. */
+export async function discardTrigger(site: Site, name: string, call: Call): Promise<void> {
+  const found = await find(site, 'PodSnapshotManualTrigger', name, call)
+  if (found?.metadata?.labels?.[LABEL.fleet] === undefined) return
+  requireOwn(site, name, found)
+  await removeTriggered(site, name, found, call)
+}
+
+async function removeTriggered(site: Site, name: string, { status }: WireObject, call: Call): Promise<void> {
+  const snapshot = status?.snapshotCreated?.name
+  if (snapshot) await remove(site, 'PodSnapshot', snapshot, call)
+  await remove(site, 'PodSnapshotManualTrigger', name, call)
+}
+
+/** What cannot be thrown away now is found by its labels. */
+async function throwAway(site: Site, name: string, call: Call): Promise<void> {
+  if (call.signal.aborted) return
+  const found = await find(site, 'PodSnapshotManualTrigger', name, call).catch(() => undefined)
+  if (found) await removeTriggered(site, name, found, call).catch(() => {})
+}
+
+function requireOwn({ cluster: { home } }: Site, name: string, { metadata }: WireObject): void {
+  if (metadata?.labels?.[LABEL.fleet] !== home.fleet)
+    throw new BackendError('spec_invalid', `${name} is not of fleet ${home.fleet}`)
+}
+
+async function find(site: Site, kind: Kind, name: string, call: Call): Promise<WireObject | undefined> {
+  const path = `${pathOf(site, kind)}/${name}`
+  const found = await site.cluster.api.json<WireObject>({ path }, call).catch((error: unknown) => {
+    if (isAbsent(error, name)) return undefined
+    throw error
+  })
+  if (found && found.kind !== kind) throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
+  return found
+}
+
+async function change(site: Site, kind: Kind, name: string, metadata: object, call: Call): Promise<void> {
+  const asked = {
+    method: 'PATCH',
+    path: `${pathOf(site, kind)}/${name}`,
+    body: { metadata },
+    as: 'merge-patch',
+  } as const
+  await site.cluster.api.json(asked, call)
+}
+
+async function remove(site: Site, kind: Kind, name: string, call: Call): Promise<void> {
+  const path = `${pathOf(site, kind)}/${name}`
   await site.cluster.api.json({ method: 'DELETE', path }, call).catch((error: unknown) => {
     if (!isAbsent(error, name)) throw error
   })
 }
 
+/** Before the cursors of the second list. */
+const TRIGGERS = 'triggers '
+const TRIGGER = 'trigger:'
+
+/** What a pause was cut off before it had, of which only its trigger is known. */
+export function triggerIn(checkpointRef: string): string | undefined {
+  const [, what = ''] = checkpointRef.split('@')
+  return what.startsWith(TRIGGER) ? what.slice(TRIGGER.length) : undefined
+}
+
+/** Snapshots, and then what is still to become one, or never did: that has lost its labels when there is a snapshot that has them. */
 export async function listPodSnapshots(
   site: Site,
   cursor: string | undefined,
   call: Call,
-): Promise<{ items: { name: string; ref: string; sandboxId: string }[]; next: string | undefined }> {
-  const asked = { backend: 'agent-sandbox', cursor } as const
-  const { items, next } = await pageOf(site.cluster, pathOf(site, 'podsnapshots'), asked, call)
+): Promise<{ items: { ref: string; what: string; sandboxId: string }[]; next: string | undefined }> {
+  const isSecond = cursor?.startsWith(TRIGGERS) ?? false
+  const from = isSecond ? cursor?.slice(TRIGGERS.length) || undefined : cursor
+  const path = pathOf(site, isSecond ? 'PodSnapshotManualTrigger' : 'PodSnapshot')
+  const { items, next } = await pageOf(site.cluster, path, { backend: 'agent-sandbox', cursor: from }, call)
   const listed = items.flatMap(({ metadata }) => {
     const { name, labels = {}, annotations = {} } = metadata ?? {}
     const { [LABEL.sandbox]: sandboxId, [LABEL.fleet]: fleet } = labels
     const ref = annotations[ANNOTATION.ref]
-    return name && ref && sandboxId && fleet === site.cluster.home.fleet ? [{ name, ref, sandboxId }] : []
+    if (!name || !ref || !sandboxId || fleet !== site.cluster.home.fleet) return []
+    return [{ ref, what: isSecond ? `${TRIGGER}${name}` : sleepsOnSnapshot(name), sandboxId }]
   })
-  return { items: listed, next }
+  return { items: listed, next: isSecond ? next && `${TRIGGERS}${next}` : (next ?? TRIGGERS) }
 }

@@ -1,15 +1,23 @@
 import type { Call } from '../backend.ts'
 import { isAbsent, isConflict, Unreadable } from '../kubernetes/errors.ts'
 import type { Labels } from '../kubernetes/labels.ts'
-import type { WireMeta } from '../kubernetes/pod.ts'
+import { ownerOf, type WireMeta } from '../kubernetes/pod.ts'
 import type { Site } from './site.ts'
 
-/** On a Sandbox, besides what everything carries. */
-export const SANDBOX_ANNOTATION = {
+/** On a Sandbox, besides what everything carries: what a worker that has died has known of it. */
+export const MARK = {
   /** What it sleeps on, written down with the wish that it sleeps: its last pod, or a snapshot of that. Gone when it is woken. */
   sleepsOn: 'sandman.sleeps-on',
-  /** Which volumes it had then, by their uids: for one that is deleted its controller makes another, of the same name, and empty. */
+  /** What it was woken from last. A pod that ends before anybody has seen it awake has used nothing up. */
+  wokenFrom: 'sandman.woken-from',
+  /** The snapshot that its pod has to say it was made from. Gone when it has. */
+  restores: 'sandman.restores',
+  /** Which volumes it has, by their uids: for one that is deleted its controller makes another, of the same name, and empty. */
   volumes: 'sandman.volumes',
+  /** A pod that was restored, and the name under which its agents are kept. */
+  root: 'sandman.root',
+  /** The pod in which its agent was started, where that is not the pod's own process. */
+  agentIn: 'sandman.agent-in',
 } as const
 
 /** The controller's: what the pod is called, where that is not called like the Sandbox. */
@@ -17,22 +25,34 @@ const POD_NAME = 'agents.x-k8s.io/pod-name'
 /** Of a pod that is to begin as a snapshot. */
 export const SNAPSHOT_NAME = 'podsnapshot.gke.io/ps-name'
 
+type WireCondition = {
+  type: string
+  status: string
+  reason?: string
+  message?: string
+  observedGeneration?: number
+  lastTransitionTime?: string
+}
 type WireSandbox = {
   kind?: string
   metadata?: WireMeta
   spec?: {
     operatingMode?: string
     replicas?: number
-    shutdownTime?: string
     podTemplate?: { metadata?: { annotations?: Labels } }
     volumeClaimTemplates?: { metadata?: { name?: string } }[]
   }
-  status?: {
-    conditions?: { type: string; status: string; reason?: string; message?: string; observedGeneration?: number }[]
-  }
+  status?: { conditions?: WireCondition[] }
 }
 
-export type Condition = { isTrue: boolean; reason: string; message: string; isCurrent: boolean }
+export type Condition = {
+  isTrue: boolean
+  reason: string
+  message: string
+  /** Those of an earlier generation tell of what was asked before. */
+  isCurrent: boolean
+  sinceMs: number
+}
 
 /** The resource, as far as anything depends on it. */
 export type Sandbox = {
@@ -42,15 +62,16 @@ export type Sandbox = {
   generation: number
   labels: Labels
   annotations: Labels
+  /** The claim that has it, if one has. */
+  claim: string | undefined
   isDeleted: boolean
   /** What was asked of the controller; whether it is so is another question. */
   isToSleep: boolean
   podName: string
   /** The claims of its volumes. */
   volumes: string[]
-  /** The snapshot that its pod is to begin as. */
-  restores: string | undefined
-  /** Those of an earlier generation tell of what was asked before. */
+  /** The snapshot that its next pod is to begin as. */
+  template: string | undefined
   conditions: Record<string, Condition>
   /** Its controller has seen what it is now. */
   isObserved: boolean
@@ -68,13 +89,13 @@ export async function findSandbox(site: Site, name: string, call: Call): Promise
   return found && sandboxOf(site, found, `GET ${path}`)
 }
 
-export function sandboxOf({ served }: Site, found: WireSandbox, asked: string): Sandbox {
+function sandboxOf({ served }: Site, found: WireSandbox, asked: string): Sandbox {
   const { kind, metadata = {}, spec = {}, status = {} } = found
   const { name, uid, resourceVersion, generation = 0, labels = {}, annotations = {} } = metadata
   if (kind !== 'Sandbox' || !name || !uid || !resourceVersion)
     throw new Unreadable(asked, JSON.stringify(found).slice(0, 400))
-  const conditions = status.conditions ?? []
-  const isCurrent = ({ observedGeneration = generation }) => observedGeneration === generation
+  const owner = ownerOf(metadata)
+  const conditions = (status.conditions ?? []).map((each) => [each.type, conditionOf(each, generation)] as const)
   return {
     name,
     uid,
@@ -82,23 +103,25 @@ export function sandboxOf({ served }: Site, found: WireSandbox, asked: string): 
     generation,
     labels,
     annotations,
+    claim: owner?.kind === 'SandboxClaim' ? owner.name : undefined,
     isDeleted: metadata.deletionTimestamp !== undefined,
     isToSleep: served.dialect.isAsleep(spec),
     podName: annotations[POD_NAME] || name,
     volumes: (spec.volumeClaimTemplates ?? []).map((each) => `${each.metadata?.name}-${name}`),
-    restores: spec.podTemplate?.metadata?.annotations?.[SNAPSHOT_NAME],
-    conditions: Object.fromEntries(
-      conditions.map((each) => [
-        each.type,
-        {
-          isTrue: each.status === 'True',
-          reason: each.reason ?? '',
-          message: each.message ?? '',
-          isCurrent: isCurrent(each),
-        },
-      ]),
-    ),
-    isObserved: conditions.some(isCurrent),
+    template: spec.podTemplate?.metadata?.annotations?.[SNAPSHOT_NAME],
+    conditions: Object.fromEntries(conditions),
+    isObserved: conditions.some(([, { isCurrent }]) => isCurrent),
+  }
+}
+
+function conditionOf(condition: WireCondition, generation: number): Condition {
+  const { status, reason = '', message = '', observedGeneration = generation, lastTransitionTime = '' } = condition
+  return {
+    isTrue: status === 'True',
+    reason,
+    message,
+    isCurrent: observedGeneration === generation,
+    sinceMs: Date.parse(lastTransitionTime),
   }
 }
 

@@ -29,14 +29,23 @@ const DIALECTS: readonly Dialect[] = [
   },
 ]
 
-/** Asks the cluster. That it does not serve any of it is a mistake in how it was set up, and says nothing of any sandbox. */
+type GroupList = { kind?: string; groups?: { name: string; versions: { version: string }[] }[] }
+
+/**
+ * Asks the cluster for all that it serves, and not for the groups that are meant: of one that it does not serve it would say the same
+ * as a gateway says of everything. That it serves none of it is a mistake in how it was set up, and says nothing of any sandbox.
+ */
 export async function discover(api: Api, call: Call): Promise<Served> {
-  const [versions, ofSnapshots] = await Promise.all([
-    servedVersions(api, GROUP, call),
-    servedVersions(api, SNAPSHOTS.group, call),
-  ])
+  const path = '/apis'
+  const found = await api.json<GroupList>({ path }, call)
+  if (found.kind !== 'APIGroupList' || !found.groups)
+    throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
+  const { groups } = found
+  const versionsOf = (group: string) =>
+    groups.find(({ name }) => name === group)?.versions.map(({ version }) => version) ?? []
+  const versions = versionsOf(GROUP)
   const dialect = DIALECTS.find(({ version }) => versions.includes(version))
-  if (dialect) return { dialect, podSnapshots: ofSnapshots.includes(SNAPSHOTS.version) }
+  if (dialect) return { dialect, podSnapshots: versionsOf(SNAPSHOTS.group).includes(SNAPSHOTS.version) }
   const wanted = DIALECTS.map(({ version }) => version).join(' or ')
   throw new BackendError(
     'sandbox_unreachable',
@@ -44,20 +53,15 @@ export async function discover(api: Api, call: Call): Promise<Served> {
   )
 }
 
-async function servedVersions(api: Api, group: string, call: Call): Promise<string[]> {
-  const path = `/apis/${group}`
-  const found = await api
-    .json<{ kind?: string; versions?: { version: string }[] }>({ path }, call)
-    .catch((error: unknown) => {
-      if (error instanceof Refusal && error.status === 404) return undefined
-      throw error
-    })
-  if (!found) return []
-  if (found.kind !== 'APIGroup' || !found.versions) throw new Unreadable(`GET ${path}`, JSON.stringify(found))
-  return found.versions.map(({ version }) => version)
+/** A 404 of the path and not of an object: what was asked for is not served, or not any more. */
+export function isUnserved(error: unknown): error is Refusal {
+  return error instanceof Refusal && error.status === 404 && error.own === undefined
 }
 
-/** A 404 of the path and not of an object: the version that was served is not served any more. */
-export function isUnserved(error: unknown): boolean {
-  return error instanceof Refusal && error.status === 404 && error.own === undefined
+export function unserved(error: Refusal): BackendError {
+  return new BackendError(
+    'sandbox_unreachable',
+    `The cluster does not serve what was asked of it, so nobody can say how anything there is: ${error.message}. Is agent-sandbox installed, in a version that this worker knows?`,
+    { cause: error },
+  )
 }

@@ -1,7 +1,7 @@
 import type { Call, CheckpointCondition } from '../backend.ts'
 import { isAbsent, Unreadable } from '../kubernetes/errors.ts'
 import type { WireMeta } from '../kubernetes/pod.ts'
-import { SANDBOX_ANNOTATION, type Sandbox } from './resource.ts'
+import { MARK, type Sandbox } from './resource.ts'
 import type { Site } from './site.ts'
 
 type WireClaim = { kind?: string; metadata?: WireMeta; status?: { phase?: string } }
@@ -18,21 +18,21 @@ async function findVolume({ cluster }: Site, name: string, call: Call): Promise<
   return found
 }
 
-/** Which volumes it has, to be written down when it is put to sleep. */
-export async function volumesOf(site: Site, { volumes }: Sandbox, call: Call): Promise<string> {
-  const uids = await Promise.all(volumes.map(async (name) => (await findVolume(site, name, call))?.metadata?.uid ?? ''))
-  return uids.join(' ')
+/** Which volumes it has, to be written down once; undefined when they are not all there yet. */
+export async function volumesOf(site: Site, { volumes }: Sandbox, call: Call): Promise<string | undefined> {
+  const found = await Promise.all(volumes.map((name) => findVolume(site, name, call)))
+  const uids = found.map((each) => each?.metadata?.uid)
+  return uids.every((uid) => uid !== undefined) ? uids.join(' ') : undefined
 }
 
 /** Whether those are still there: its next pod would begin with nothing, and nobody would say so. */
 export async function verifyVolumes(site: Site, sandbox: Sandbox, call: Call): Promise<CheckpointCondition> {
-  const known = sandbox.annotations[SANDBOX_ANNOTATION.volumes]?.split(' ') ?? []
+  const known = sandbox.annotations[MARK.volumes]?.split(' ') ?? []
   for (const [nth, name] of sandbox.volumes.entries()) {
     const found = await findVolume(site, name, call)
-    const uid = known[nth] || found?.metadata?.uid
     if (!found) return { is: 'missing', why: `there is no volume claim ${name}` }
-    if (found.metadata?.uid !== uid)
-      return { is: 'missing', why: `volume claim ${name} is another one than ${uid}, on which its files were` }
+    if (known[nth] && found.metadata?.uid !== known[nth])
+      return { is: 'missing', why: `volume claim ${name} is another one than ${known[nth]}, on which its files were` }
     if (found.metadata?.deletionTimestamp) return { is: 'missing', why: `volume claim ${name} is being deleted` }
     if (found.status?.phase === 'Lost') return { is: 'corrupt', why: `volume claim ${name} has lost its volume` }
   }

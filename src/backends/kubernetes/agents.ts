@@ -14,8 +14,11 @@ import { stateOf } from './pod-state.ts'
 import { overOf, ownStatus, shellStatus } from './status.ts'
 import { overtaken, requireRunning } from './targets.ts'
 
-/** The pod that a sandbox is, or has, and how its own agent runs there: as the main process of its container, or out of a shell. */
-export type Housing = { pod: Pod; own: 'main process' | 'in a shell' }
+/**
+ * The pod that a sandbox is, or has, and how its own agent runs there: as the main process of its container, or out of a shell. `root`
+ * is the name under which its agents are kept, where that is not the pod's own: those of one that was restored began in another one.
+ */
+export type Housing = { pod: Pod; own: 'main process' | 'in a shell'; root?: string | undefined }
 
 /** Undefined while it sleeps; fails when there is no such sandbox, or it has no pod. */
 export type FindHousing = (ref: string, call: Call) => Promise<Housing | undefined>
@@ -81,7 +84,7 @@ export class Agents {
     const outer = shellStatus(housing.pod, agent)
     if (outer) return outer
     try {
-      return await agentStatus(this.#insideOf(housing.pod), part, call)
+      return await agentStatus(this.#insideOf(housing), part, call)
     } catch (error) {
       call.signal.throwIfAborted()
       const now = await this.#find(agent.ref, call)
@@ -94,7 +97,7 @@ export class Agents {
   async *attach(agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
     const housing = await this.#find(agent.ref, call)
     if (!housing) return // what it has said is inside, and that sleeps
-    if (!isMainProcess(housing, agent)) return yield* this.#attachInShell(housing.pod, agent, cursor, call)
+    if (!isMainProcess(housing, agent)) return yield* this.#attachInShell(housing, agent, cursor, call)
     const { followed } = this.#cluster
     const name = followedAs(agent)
     const told = followed.get(name) ?? { name: housing.pod.name, readers: 0 }
@@ -109,9 +112,9 @@ export class Agents {
 
   /** In the incarnation that is meant. When nobody is let in, what is true of the pod is what is said. */
   async enter<T>(target: Target, call: Call, work: (inside: Inside) => Promise<T>): Promise<T> {
-    const pod = await this.#require(target, call)
+    const housing = await this.#require(target, call)
     try {
-      return await work(this.#insideOf(pod))
+      return await work(this.#insideOf(housing))
     } catch (error) {
       call.signal.throwIfAborted()
       if (error instanceof NotEntered) await this.#require(target, call)
@@ -119,18 +122,18 @@ export class Agents {
     }
   }
 
-  async #require(target: Target, call: Call): Promise<Pod> {
+  async #require(target: Target, call: Call): Promise<Housing> {
     const housing = await this.#find(target.ref, call)
     if (!housing) throw overtaken(target.ref, 'it sleeps')
     requireRunning(housing.pod, target)
-    return housing.pod
+    return housing
   }
 
-  async *#attachInShell(pod: Pod, agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
+  async *#attachInShell(housing: Housing, agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
     const part = partOf(agent.key)
-    if (shellStatus(pod, agent)) return
+    if (shellStatus(housing.pod, agent)) return
     try {
-      yield* attach(this.#insideOf(pod), part, cursor, call)
+      yield* attach(this.#insideOf(housing), part, cursor, call)
     } catch (error) {
       call.signal.throwIfAborted()
       const now = await this.#find(agent.ref, call)
@@ -140,8 +143,8 @@ export class Agents {
   }
 
   /** Agents are kept under the name of their pod: one that comes after it has none. */
-  #insideOf(pod: Pod): Inside {
-    return { shell: shellIn(this.#cluster, pod), root: pod.uid }
+  #insideOf({ pod, root = pod.uid }: Housing): Inside {
+    return { shell: shellIn(this.#cluster, pod), root }
   }
 
   #isToldToRun(name: string, agent: Agent): boolean {

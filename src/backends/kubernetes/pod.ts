@@ -13,6 +13,7 @@ export type WireMeta = {
   deletionTimestamp?: string
   labels?: Labels
   annotations?: Labels
+  ownerReferences?: { kind?: string; name?: string; uid?: string; controller?: boolean }[]
 }
 
 /** The container in which the agent runs, in every pod that Sandman makes; and the one beside it. */
@@ -29,6 +30,8 @@ export type Pod = {
   version: string
   labels: Labels
   annotations: Labels
+  /** The uid of what keeps it there; undefined where nothing does. */
+  owner: string | undefined
   isDeleted: boolean
   deletedAt: string | undefined
   node: string | undefined
@@ -73,6 +76,7 @@ export function podOf({ metadata, spec, status }: WirePod, asked = 'a pod'): Pod
     annotations: Object.fromEntries(
       Object.entries(metadata.annotations ?? {}).filter(([each]) => ANNOTATIONS.includes(each)),
     ),
+    owner: ownerOf(metadata)?.uid,
     isDeleted: metadata.deletionTimestamp !== undefined,
     deletedAt: metadata.deletionTimestamp,
     node: spec?.nodeName,
@@ -88,6 +92,11 @@ export function podOf({ metadata, spec, status }: WirePod, asked = 'a pod'): Pod
     ),
     agent: { name: agentName, ...containerOf(agent) },
   }
+}
+
+/** What has made an object, and keeps it as it is to be. */
+export function ownerOf({ ownerReferences = [] }: WireMeta) {
+  return ownerReferences.find(({ controller }) => controller)
 }
 
 /** What somebody else has made may call it otherwise: the one that tools take by default, or else the first. */
