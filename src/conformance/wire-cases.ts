@@ -235,8 +235,9 @@ async function meetAtAnyRequest(
   fault: WireFault,
   types: BackendErrorType[],
 ) {
+  let target = await bench.create()
   for (let nth = 1; nth <= REQUESTS_TRIED; nth++) {
-    let target = await bench.create()
+    if ((await bench.look(target.ref)).is === 'absent') target = await bench.create()
     const agent = await bench.start(target, sh('echo here; exec sleep 1000'))
     for (const method of Object.keys(everyCall(bench, backend, target, agent.key))) {
       const attempt = everyCall(bench, backend, target, agent.key)[method] as Attempt

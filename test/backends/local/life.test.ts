@@ -68,6 +68,17 @@ describe.each(WAYS)('%s', (_way, cgroups) => {
     await backend.end({ ref: REF, incarnation: null }, CALL)
   })
 
+  test('what has left its parents is known by its mark, however much stands before that in its environment', async () => {
+    const { backend, create, instance } = await setup({ cgroups })
+    const env = { LARGE: 'x'.repeat(20_000) }
+    const target = await create([], { spec: { agent: { command: sh('(setsid sleep 1000 &)'), env } } })
+    await expect.poll(() => backend.agentStatus(OWN, CALL)).toEqual(terminated(0, null))
+    const members = await findMembers(await instance())
+    expect(members.map(({ part }) => part)).toEqual(['agent'])
+    await backend.end(target, CALL)
+    expect(await Promise.all(members.map(({ pid }) => isGone(pid)))).toEqual([true])
+  })
+
   test.each([
     ['', IDLING],
     [', also without its mark', sh('exec env -i sleep 1000')],
