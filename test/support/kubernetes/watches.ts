@@ -62,6 +62,7 @@ export class Watches {
       this.#open.add(watch)
       const seconds = Number(query.get('timeoutSeconds') ?? 0)
       const end = () => {
+        if (!this.#open.has(watch)) return // it is silent, and does not end
         this.#open.delete(watch)
         response.end()
       }
