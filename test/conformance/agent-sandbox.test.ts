@@ -1,3 +1,8 @@
-import { proveAgentSandbox } from './agent-sandbox-setup.ts'
+import { isLive, proveAgentSandbox, proveAtCluster } from './agent-sandbox-setup.ts'
 
-await proveAgentSandbox('agent-sandbox, what is on its volume', { sandboxes: ['v1beta1'] }, { pausing: 'disk' })
+if (isLive) await proveAtCluster()
+else
+  await proveAgentSandbox('agent-sandbox, what is on its volume', {
+    serve: { sandboxes: ['v1beta1'] },
+    sleep: { pausing: 'disk' },
+  })

@@ -3,11 +3,9 @@ import { ANNOTATION, labelsOf } from '../kubernetes/labels.ts'
 import { nameIn } from '../kubernetes/names.ts'
 import { changeClaim, isClaimName } from './claim.ts'
 import { requireInstance } from './instance.ts'
+import { CHANGES_MAX } from './patience.ts'
 import { changeSandbox } from './resource.ts'
 import type { Site } from './site.ts'
-
-/** Its controller writes to it, too. */
-const CHANGES_MAX = 20
 
 /** Labels what lists are made of: the claim, where it was taken from a pool, and else the resource. */
 export async function adopt(site: Site, ref: string, owner: Owner, call: Call): Promise<void> {

@@ -7,14 +7,13 @@ import { stateOf } from '../kubernetes/pod-state.ts'
 import { type AskedAgent, startAgent } from '../shell/start.ts'
 import { CLAIM_MARK, changeClaim, claimNameOf, claimsPath, deleteClaim } from './claim.ts'
 import { type Instance, requireInstance } from './instance.ts'
+import { CHANGES_MAX, lookAgainMs } from './patience.ts'
 import { changeSandbox, MARK } from './resource.ts'
 import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
 
 /** How long a pool may take to have one, and a cold start. */
 const BOUND_MS_MAX = 100_000
-const LOOK_AGAIN_MS = 250
-const CHANGES_MAX = 20
 
 /** Reasons for which no claim of this pool will ever be served. */
 const WRONG = ['WarmPoolNotFound', 'TemplateNotFound']
@@ -70,7 +69,8 @@ function requireSimple({ spec, checkpointRef }: Wanted): void {
 }
 
 async function whenBound(site: Site, ref: string, pool: string, call: Call): Promise<Instance> {
-  for (const until = Date.now() + BOUND_MS_MAX; ; await site.cluster.watch.change(ref, LOOK_AGAIN_MS, call)) {
+  const until = Date.now() + BOUND_MS_MAX
+  for (let looks = 0; ; await site.cluster.watch.change(ref, lookAgainMs(looks++), call)) {
     const instance = await requireInstance(site, ref, call)
     const { claim, sandbox, pod } = instance
     if (claim && sandbox && pod && stateOf(pod).is === 'running') {

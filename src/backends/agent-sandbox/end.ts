@@ -5,13 +5,12 @@ import { incarnationOf } from '../kubernetes/pod.ts'
 import { overtaken } from '../kubernetes/targets.ts'
 import { deleteClaim } from './claim.ts'
 import { findInstance, type Instance } from './instance.ts'
+import { CHANGES_MAX, lookAgainMs } from './patience.ts'
 import { type Sandbox, sandboxesPath } from './resource.ts'
 import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
 
 const GONE_MS_MAX = 45_000
-const LOOK_AGAIN_MS = 500
-const CHANGES_MAX = 20
 
 /** Ends what is meant, and nothing that was resumed meanwhile: of what has been changed since it was looked at, nothing is deleted. */
 export function end(site: Site, target: Target, call: Call): Promise<void> {
@@ -55,7 +54,8 @@ async function endInstance(site: Site, instance: Instance, call: Call): Promise<
     await deletePod(site.cluster, pod, ref, call).catch((error: unknown) => {
       if (!(error instanceof BackendError && error.type === 'overtaken')) throw error
     })
-  for (const until = Date.now() + GONE_MS_MAX; ; await site.cluster.watch.change(ref, LOOK_AGAIN_MS, call)) {
+  const until = Date.now() + GONE_MS_MAX
+  for (let looks = 0; ; await site.cluster.watch.change(ref, lookAgainMs(looks++), call)) {
     const left = await findInstance(site, ref, call)
     const isSame = left && (left.claim?.uid ?? left.sandbox?.uid) === (claim?.uid ?? sandbox?.uid)
     if (!isSame) return true

@@ -1,11 +1,9 @@
 import { BackendError, type Call, type Sighting } from '../backend.ts'
 import { findInstance } from './instance.ts'
+import { CHANGES_MAX } from './patience.ts'
 import { settle } from './settle.ts'
 import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
-
-/** Its controller writes to it, too. */
-const CHANGES_MAX = 20
 
 /** What is true of it. One that is awake is said to be when that was written down, so that whoever settles it may rely on that. */
 export async function look(site: Site, ref: string, call: Call): Promise<Sighting> {

@@ -5,12 +5,12 @@ import { ANNOTATION, LABEL, type Labels } from '../kubernetes/labels.ts'
 import { nameOf } from '../kubernetes/names.ts'
 import type { Pod, WireMeta } from '../kubernetes/pod.ts'
 import { pageOf } from '../kubernetes/pods.ts'
+import { lookAgainMs } from './patience.ts'
 import { sleepsOnSnapshot } from './sighting.ts'
 import type { Site } from './site.ts'
 
 /** How long a node may take to write down the memory of a pod, and to bring that to where it is kept. */
 const TAKEN_MS_MAX = 240_000
-const LOOK_AGAIN_MS = 250
 
 /** On a snapshot: what has triggered it, which is removed with it. */
 const TRIGGER_MARK = 'sandman.trigger'
@@ -76,19 +76,19 @@ export async function takePodSnapshot(site: Site, pod: Pod, asked: Asked, call: 
 }
 
 async function whenTriggered(site: Site, name: string, until: number, call: Call): Promise<string> {
-  for (;;) {
+  for (let looks = 0; ; looks++) {
     const found = await find(site, 'PodSnapshotManualTrigger', name, call)
     const { is, why, snapshot } = becomingOf(found)
     if (is === 'done' && snapshot) return snapshot
     if (is === 'failed') throw new BackendError('sandbox_unreachable', `The memory of a pod was not written down${why}`)
     if (Date.now() > until)
       throw new BackendError('sandbox_unreachable', `The memory of a pod is still being written down${why}`)
-    await site.cluster.watch.change(name, LOOK_AGAIN_MS, call)
+    await site.cluster.watch.change(name, lookAgainMs(looks), call)
   }
 }
 
 async function whenWhole(site: Site, name: string, until: number, call: Call): Promise<void> {
-  for (;;) {
+  for (let looks = 0; ; looks++) {
     const condition = await verifyPodSnapshot(site, name, call)
     if (condition.is === 'ready') return
     if (condition.is !== 'pending')
@@ -98,7 +98,7 @@ async function whenWhole(site: Site, name: string, until: number, call: Call): P
         'sandbox_unreachable',
         `The memory of a pod is still on its way to where it is kept (${name})`,
       )
-    await site.cluster.watch.change(name, LOOK_AGAIN_MS, call)
+    await site.cluster.watch.change(name, lookAgainMs(looks), call)
   }
 }
 

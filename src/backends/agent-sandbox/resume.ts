@@ -6,15 +6,15 @@ import { isMeant, verify } from './checkpoints.ts'
 import { claimRestoring } from './claim.ts'
 import { startClaimed } from './create-claim.ts'
 import { type Instance, requireInstance } from './instance.ts'
+import { CHANGES_MAX, lookAgainMs } from './patience.ts'
 import { changeSandbox, MARK, type Sandbox } from './resource.ts'
 import { restoring, settle } from './settle.ts'
 import { checkpointRefOf, isExpired, isProven, isReady, PROOF_MS_MAX, sightingOf, snapshotIn } from './sighting.ts'
 import type { Site } from './site.ts'
-import { CHANGES_MAX, notReady } from './suspend.ts'
+import { notReady } from './suspend.ts'
 
 /** How long a new pod may take to be ready. One that needs longer is on its way, and whoever looks sees that. */
 const READY_MS_MAX = 45_000
-const LOOK_AGAIN_MS = 500
 /** How long what a claim says may take to come to the template of what it got. */
 const SAID_MS_MAX = 15_000
 /** Pods that have ended are replaced by another one. When so many of those end as well, there is no use. */
@@ -79,7 +79,8 @@ async function wake(site: Site, instance: Instance, from: string, call: Call): P
 
 /** And waits until the template says it, too: a pod that is made before would begin anew. */
 async function sayOfClaim(site: Site, ref: string, snapshot: string | undefined, call: Call): Promise<boolean> {
-  for (const until = Date.now() + SAID_MS_MAX; ; await site.cluster.watch.change(ref, LOOK_AGAIN_MS, call)) {
+  const until = Date.now() + SAID_MS_MAX
+  for (let looks = 0; ; await site.cluster.watch.change(ref, lookAgainMs(looks++), call)) {
     const { claim, sandbox } = await requireInstance(site, ref, call)
     if (!claim || !sandbox) return false
     if (sandbox.template === snapshot) return true
@@ -93,7 +94,8 @@ async function sayOfClaim(site: Site, ref: string, snapshot: string | undefined,
 async function whenReady(site: Site, ref: string, call: Call): Promise<Instance | undefined> {
   let replaced = 0
   let readyAtMs: number | undefined
-  for (const until = Date.now() + READY_MS_MAX; ; ) {
+  const until = Date.now() + READY_MS_MAX
+  for (let looks = 0; ; looks++) {
     const instance = await requireInstance(site, ref, call)
     const { sandbox, pod } = instance
     if (!sandbox || sandbox.isDeleted || sandbox.isToSleep) throw notReady(instance)
@@ -110,7 +112,7 @@ async function whenReady(site: Site, ref: string, call: Call): Promise<Instance 
         if (isOver) throw notRestored(ref, sandbox, pod)
       } else if (await settle(site, instance, call)) return requireInstance(site, ref, call)
     } else if (Date.now() > until) return undefined
-    await site.cluster.watch.change(pod?.name ?? sandbox.podName, LOOK_AGAIN_MS, call)
+    await site.cluster.watch.change(pod?.name ?? sandbox.podName, lookAgainMs(looks), call)
   }
 }
 

@@ -2,6 +2,7 @@ import { BackendError, type Call, type Target } from '../backend.ts'
 import type { Pod } from '../kubernetes/pod.ts'
 import { overtaken, requireRunning } from '../kubernetes/targets.ts'
 import { type Instance, requireInstance, rootOf } from './instance.ts'
+import { CHANGES_MAX, lookAgainMs } from './patience.ts'
 import { discardPodSnapshot, takePodSnapshot } from './pod-snapshots.ts'
 import { changeSandbox, MARK, type Sandbox } from './resource.ts'
 import { checkpointRefOf, labelsIn, sightingOf, sleepsOnSnapshot, whyNotReady } from './sighting.ts'
@@ -10,9 +11,6 @@ import { verifyVolumes, volumesOf } from './volumes.ts'
 
 /** How long a pod may take to end, and its controller to see that. Whoever asks again goes on waiting. */
 const ASLEEP_MS_MAX = 240_000
-const LOOK_AGAIN_MS = 500
-/** Its controller writes to it, too. */
-export const CHANGES_MAX = 20
 
 /**
  * Puts it to sleep, and returns when it was seen to sleep.
@@ -85,13 +83,14 @@ async function snapshotOf(
 }
 
 async function whenAsleep(site: Site, ref: string, call: Call): Promise<{ checkpointRef: string }> {
-  for (const until = Date.now() + ASLEEP_MS_MAX; ; ) {
+  const until = Date.now() + ASLEEP_MS_MAX
+  for (let looks = 0; ; looks++) {
     const instance = await requireInstance(site, ref, call)
     const seen = sightingOf(instance)
     if (seen.is === 'suspended') return { checkpointRef: checkpointRefOf(instance) }
     if (!instance.sandbox?.isToSleep) throw overtaken(ref, 'somebody has woken it')
     if (Date.now() > until) throw notReady(instance)
-    await site.cluster.watch.change(instance.pod?.name ?? ref, LOOK_AGAIN_MS, call)
+    await site.cluster.watch.change(instance.pod?.name ?? ref, lookAgainMs(looks), call)
   }
 }
 
