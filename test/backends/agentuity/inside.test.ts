@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { apiError } from '../../support/agentuity/faults.ts'
-import { agentuity, CALL, fails, setup } from './setup.ts'
+import { agentuity, CALL, fails, playAgentuity, setup } from './setup.ts'
+
+await playAgentuity()
 
 test('where an output is read may be told late', async () => {
   const { backend, create } = await setup()

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { apiError, GATEWAY } from '../../support/agentuity/faults.ts'
-import { agentuity, CALL, fails, setup } from './setup.ts'
+import { agentuity, CALL, fails, playAgentuity, setup } from './setup.ts'
+
+await playAgentuity()
 
 const gone = apiError(404, 'Sandbox not found', 'SANDBOX_NOT_FOUND')
 
