@@ -44,7 +44,7 @@ async function findLiving(account: Account, wanted: Wanted, call: Call) {
 
 async function makeOne(account: Account, wanted: Wanted, call: Call): Promise<string> {
   const own = await make(account, wanted, call)
-  const rivals = (await findOwned(account, wanted, call)).filter(({ ref }) => ref !== own)
+  const rivals = (await findOwned(account, wanted, call)).filter(({ ref, isDead }) => ref !== own && !isDead)
   if (rivals.length === 0) return own
   const { info } = await requireInstance(account, own, call)
   const [oldest] = [...rivals, { ref: own, born: info.createdAt }].sort(byAge)

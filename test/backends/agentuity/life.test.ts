@@ -80,6 +80,16 @@ describe('made once', () => {
     expect(ref).not.toBe(first.ref)
     expect(await backend.find(owner.sandboxId, CALL)).toEqual([{ ref, life: owner.life }])
   })
+
+  test('also when what has ended is still listed: it is nothing that a new one would be too much beside', async () => {
+    const { backend, wanted } = await setup({ lagMs: 200 })
+    const first = await backend.create(wanted(), CALL)
+    await agentuity.terminate(first.ref, 1)
+    agentuity.cloud.showsDestroyed = true
+    const { ref } = await backend.create(wanted(), CALL)
+    expect(ref).not.toBe(first.ref)
+    expect(await backend.look(ref, CALL)).toMatchObject({ is: 'running' })
+  })
 })
 
 describe('one that is new', () => {
