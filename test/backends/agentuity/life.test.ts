@@ -101,6 +101,20 @@ describe('one that is new', () => {
     expect(await backend.look(ref, CALL)).toMatchObject({ is: 'running' })
   })
 
+  test('may not be known yet when it turns out to be too much, either', async () => {
+    const { backend, wanted, owner } = await setup()
+    agentuity.cloud.hidesNew = true
+    const { ref } = await backend.create(wanted(), CALL)
+    const making = agentuity.holdOnceAt('create')
+    const made = backend.create(wanted(), CALL)
+    await making.entered(1)
+    agentuity.cloud.becomeHonest()
+    agentuity.next('get', gone, gone)
+    making.open()
+    expect(await made).toEqual({ ref })
+    expect(await backend.find(owner.sandboxId, CALL)).toEqual([{ ref, life: owner.life }])
+  })
+
   test('that stays unknown is unreachable', async () => {
     const { backend, wanted } = await setup({ lagMs: 200 })
     agentuity.always('events', gone)
