@@ -7,7 +7,7 @@ import type { Account } from './account.ts'
 import { destroy } from './end.ts'
 import { isRefusal } from './errors.ts'
 import { enter } from './inside.ts'
-import { findInstance, type Running, requireInstance } from './instance.ts'
+import { findInstance, type Instance, type Running, requireInstance } from './instance.ts'
 import { findOwned } from './lists.ts'
 import { labelsOf } from './names.ts'
 import { ask } from './request.ts'
@@ -44,9 +44,9 @@ async function findLiving(account: Account, wanted: Wanted, call: Call) {
 
 async function makeOne(account: Account, wanted: Wanted, call: Call): Promise<string> {
   const own = await make(account, wanted, call)
-  const rivals = (await findOwned(account, wanted, call)).filter(({ ref }) => ref !== own)
+  const rivals = (await findOwned(account, wanted, call)).filter(({ ref, isDead }) => ref !== own && !isDead)
   if (rivals.length === 0) return own
-  const { info } = await requireInstance(account, own, call)
+  const { info } = await comesToBeKnown(account, own, call)
   const [oldest] = [...rivals, { ref: own, born: info.createdAt }].sort(byAge)
   if (!oldest || oldest.ref === own) return own
   await destroy(account, own, call)
@@ -76,19 +76,22 @@ async function requireSnapshot(account: Account, checkpointRef: string, call: Ca
 }
 
 /** Of one that was just made, Agentuity may not know yet, or not all. */
-async function comesAwake(account: Account, ref: string, call: Call): Promise<Running> {
-  const { lagMs, startingMs } = account.patience
+async function comesToBeKnown(account: Account, ref: string, call: Call): Promise<Instance> {
   const known = await lookUntil(
-    lagMs,
+    account.patience.lagMs,
     call,
     () => findInstance(account, ref, call),
     (seen) => seen !== undefined,
   )
+  if (known) return known
   // Nothing is lost by making it anew.
-  if (!known)
-    throw new BackendError('sandbox_unreachable', `Agentuity says that it has made ${ref}, and that there is none`)
+  throw new BackendError('sandbox_unreachable', `Agentuity says that it has made ${ref}, and that there is none`)
+}
+
+async function comesAwake(account: Account, ref: string, call: Call): Promise<Running> {
+  await comesToBeKnown(account, ref, call)
   const seen = await lookUntil(
-    startingMs,
+    account.patience.startingMs,
     call,
     () => requireInstance(account, ref, call),
     ({ is }) => is !== 'changing',

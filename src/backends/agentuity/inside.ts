@@ -59,10 +59,17 @@ export function insideOf(account: Account, instance: Running): Inside {
  * print is taken for text on its way.
  */
 function shellOf(account: Account, { ref, incarnation }: Running): Shell {
+  // It was just seen to run. Whatever comes after the first script may come much later, when a command is given up for example.
+  let isJustSeen = true
+  const beginHere = async (script: string, call: Call) => {
+    if (!isJustSeen) requireRunning(await requireInstance(account, ref, call), { ref, incarnation })
+    isJustSeen = false
+    return begin(account, ref, script, call)
+  }
   return {
     carries: 'text',
     async run(script, call) {
-      const { job, mark } = await begin(account, ref, script, call)
+      const { job, mark } = await beginHere(script, call)
       for (let reads = 0; reads < READS_MAX; ) {
         const read = await collect(await streamOf(account, job, call), mark, call)
         if (read) return read
@@ -75,7 +82,7 @@ function shellOf(account: Account, { ref, incarnation }: Running): Shell {
       throw new Unanswered(new Error('a script has ended, and not all of its output comes'))
     },
     async *stream(script, call) {
-      const { job, mark } = await begin(account, ref, script, call)
+      const { job, mark } = await beginHere(script, call)
       let exitCode: number | undefined
       try {
         const reading = readOutput(await streamOf(account, job, call), mark, call)

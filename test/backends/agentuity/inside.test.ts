@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { apiError } from '../../support/agentuity/faults.ts'
-import { agentuity, CALL, fails, setup } from './setup.ts'
+import { agentuity, CALL, fails, playAgentuity, setup } from './setup.ts'
+
+await playAgentuity()
 
 test('where an output is read may be told late', async () => {
   const { backend, create } = await setup()
@@ -50,6 +52,29 @@ test('what falls asleep while a command runs is said to sleep, although its job 
   await expect.poll(() => backend.run(target, 'ls begun', CALL)).toMatchObject({ exitCode: 0 })
   await agentuity.evacuate(target.ref)
   await failing
+})
+
+test('a command that is given up when its sandbox has fallen asleep does not wake it', async () => {
+  const { backend, create } = await setup()
+  const target = await create()
+  const giving = new AbortController()
+  const running = backend.run(target, 'touch begun; sleep 1000', { signal: giving.signal })
+  const failing = expect(running).rejects.toThrow('enough')
+  await expect.poll(() => backend.run(target, 'ls begun', CALL)).toMatchObject({ exitCode: 0 })
+  agentuity.cloud.jobsWake = true
+  const looking = agentuity.holdOnceAt('events')
+  await agentuity.evacuate(target.ref)
+  await looking.entered(1)
+  const jobs = agentuity.count('createJob', target.ref)
+  const looks = agentuity.count('get', target.ref)
+  giving.abort(new Error('enough'))
+  looking.open()
+  await failing
+  // Whatever it still does, it does after a look, or without one.
+  await expect
+    .poll(() => agentuity.count('get', target.ref) - looks + agentuity.count('createJob', target.ref) - jobs)
+    .toBeGreaterThan(0)
+  expect([agentuity.count('createJob', target.ref), agentuity.statusOf(target.ref)]).toEqual([jobs, 'suspended'])
 })
 
 test('an execution of somebody else keeps nobody out', async () => {

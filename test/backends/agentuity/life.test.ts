@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { apiError, GATEWAY } from '../../support/agentuity/faults.ts'
-import { agentuity, CALL, fails, setup } from './setup.ts'
+import { agentuity, CALL, fails, playAgentuity, setup } from './setup.ts'
+
+await playAgentuity()
 
 const gone = apiError(404, 'Sandbox not found', 'SANDBOX_NOT_FOUND')
 
@@ -78,6 +80,16 @@ describe('made once', () => {
     expect(ref).not.toBe(first.ref)
     expect(await backend.find(owner.sandboxId, CALL)).toEqual([{ ref, life: owner.life }])
   })
+
+  test('also when what has ended is still listed: it is nothing that a new one would be too much beside', async () => {
+    const { backend, wanted } = await setup({ lagMs: 200 })
+    const first = await backend.create(wanted(), CALL)
+    await agentuity.terminate(first.ref, 1)
+    agentuity.cloud.showsDestroyed = true
+    const { ref } = await backend.create(wanted(), CALL)
+    expect(ref).not.toBe(first.ref)
+    expect(await backend.look(ref, CALL)).toMatchObject({ is: 'running' })
+  })
 })
 
 describe('one that is new', () => {
@@ -87,6 +99,20 @@ describe('one that is new', () => {
     agentuity.next('get', gone, gone, gone, gone) // each of which is asked for again
     const { ref } = await backend.create(wanted(), CALL)
     expect(await backend.look(ref, CALL)).toMatchObject({ is: 'running' })
+  })
+
+  test('may not be known yet when it turns out to be too much, either', async () => {
+    const { backend, wanted, owner } = await setup()
+    agentuity.cloud.hidesNew = true
+    const { ref } = await backend.create(wanted(), CALL)
+    const making = agentuity.holdOnceAt('create')
+    const made = backend.create(wanted(), CALL)
+    await making.entered(1)
+    agentuity.cloud.becomeHonest()
+    agentuity.next('get', gone, gone)
+    making.open()
+    expect(await made).toEqual({ ref })
+    expect(await backend.find(owner.sandboxId, CALL)).toEqual([{ ref, life: owner.life }])
   })
 
   test('that stays unknown is unreachable', async () => {

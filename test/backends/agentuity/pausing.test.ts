@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { apiError, GATEWAY } from '../../support/agentuity/faults.ts'
-import { ASKED, agentuity, CALL, fails, setup, WAKING } from './setup.ts'
+import { ASKED, agentuity, CALL, fails, playAgentuity, setup, WAKING } from './setup.ts'
+
+await playAgentuity()
 
 const eventsOf = (ref: string) => agentuity.cloud.find(ref).events
 

@@ -2,7 +2,9 @@ import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import type { BackendErrorType } from '../../../src/backends/backend.ts'
 import { apiError, type Fault, GATEWAY } from '../../support/agentuity/faults.ts'
-import { agentuity, CALL, fails, setup } from './setup.ts'
+import { agentuity, CALL, fails, playAgentuity, setup } from './setup.ts'
+
+await playAgentuity()
 
 const FAULTS: [name: string, fault: Fault, type: BackendErrorType][] = [
   ['a gateway that knows no such page', GATEWAY.plain404, 'sandbox_unreachable'],

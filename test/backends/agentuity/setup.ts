@@ -18,12 +18,17 @@ const PATIENCE: Partial<AgentuityPatience> = { lagMs: 10_000, settlingMs: 3_600_
 export const LONG_AFTER: Partial<AgentuityPatience> = { ...PATIENCE, settlingMs: 0 }
 
 /** One for all tests of a file, each of which has a fleet of its own. */
-export const agentuity = await FakeAgentuity.start()
-afterEach(() => {
-  agentuity.heal()
-  agentuity.cloud.becomeHonest()
-})
-afterAll(() => agentuity.stop())
+export let agentuity: FakeAgentuity
+
+/** Said by every file for itself: this one may be loaded once for several of them. */
+export async function playAgentuity(): Promise<void> {
+  agentuity = await FakeAgentuity.start()
+  afterEach(() => {
+    agentuity.heal()
+    agentuity.cloud.becomeHonest()
+  })
+  afterAll(() => agentuity.stop())
+}
 
 export type Awake = Target & { incarnation: string }
 
