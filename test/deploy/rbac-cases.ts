@@ -32,8 +32,18 @@ const strange = (version: 'v1alpha1' | 'v1beta1'): Other => ({
   object: { metadata: { name: 'strange' }, spec: { podTemplate } },
 })
 const EXTENSIONS = '/apis/extensions.agents.x-k8s.io/v1beta1'
+const volumeClaimTemplates = [
+  {
+    metadata: { name: 'files' },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+  },
+]
 const POOL: Other[] = [
-  { api: EXTENSIONS, resource: 'sandboxtemplates', object: { metadata: { name: 'template' }, spec: { podTemplate } } },
+  {
+    api: EXTENSIONS,
+    resource: 'sandboxtemplates',
+    object: { metadata: { name: 'template' }, spec: { podTemplate, volumeClaimTemplates } },
+  },
   {
     api: EXTENSIONS,
     resource: 'sandboxwarmpools',

@@ -11,7 +11,7 @@ import {
 import { MARK } from './resource.ts'
 import { checkpointRefOf, sightingOf, snapshotIn } from './sighting.ts'
 import type { Site } from './site.ts'
-import { verifyVolumes } from './volumes.ts'
+import { verifyFiles, verifyVolumes } from './volumes.ts'
 
 /**
  * What a pause leaves: `<ref>@<pod>`, or with the memory of that, `<ref>@snapshot:<name>`. A pause that was cut off may leave
@@ -30,7 +30,7 @@ export async function verify(site: Site, checkpointRef: string, call: Call): Pro
   const seen = sightingOf(instance)
   if (seen.is === 'lost') return { is: memory ? 'corrupt' : 'missing', why: seen.why }
   if (!instance.sandbox) return { is: 'pending' }
-  const volumes = await verifyVolumes(site, instance.sandbox, call)
+  const volumes = await (memory ? verifyVolumes : verifyFiles)(site, instance.sandbox, call)
   if (volumes.is !== 'ready' || memory) return volumes
   if (seen.is === 'suspended' && isMeant(instance, checkpointRef)) return { is: 'ready' }
   const isOnItsWay = seen.is === 'changing' && isMeant(instance, checkpointRef)

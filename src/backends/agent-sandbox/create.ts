@@ -7,8 +7,8 @@ import { whenBegun } from '../kubernetes/start.ts'
 import { hasSidecars } from '../kubernetes/version.ts'
 import { createClaim } from './create-claim.ts'
 import { endWhile } from './end.ts'
-import { findInstance } from './instance.ts'
-import { sandboxesPath } from './resource.ts'
+import { findInstance, type Instance } from './instance.ts'
+import { MARK, sandboxesPath } from './resource.ts'
 import type { Site } from './site.ts'
 import { volumeClaim } from './volumes.ts'
 
@@ -51,7 +51,13 @@ export async function createSandbox(site: Site, wanted: Wanted, call: Call): Pro
   })
   await whenBegun(site.cluster, ref, call, {
     find: async () => (await findInstance(site, ref, call))?.pod,
-    remove: () => endWhile(site, ref, () => {}, call),
+    remove: () => endWhile(site, ref, requireUnused, call),
   })
   return { ref }
+}
+
+/** Who was seen awake has files. That its next pod does not begin is no reason to delete them. */
+function requireUnused({ ref, sandbox }: Instance): void {
+  if (sandbox?.annotations[MARK.volumes] === undefined) return
+  throw new BackendError('sandbox_unreachable', `${ref} has run before, and its pod does not begin again`)
 }

@@ -39,7 +39,7 @@ type WireSandbox = {
   spec?: {
     operatingMode?: string
     replicas?: number
-    podTemplate?: { metadata?: { annotations?: Labels } }
+    podTemplate?: { metadata?: { annotations?: Labels }; spec?: { volumes?: object[] } }
     volumeClaimTemplates?: { metadata?: { name?: string } }[]
   }
   status?: { conditions?: WireCondition[] }
@@ -70,6 +70,8 @@ export type Sandbox = {
   podName: string
   /** The claims of its volumes. */
   volumes: string[]
+  /** Nothing that its pod writes is there when that is gone: all of it is in the pod. */
+  isFleeting: boolean
   /** The snapshot that its next pod is to begin as. */
   template: string | undefined
   conditions: Record<string, Condition>
@@ -108,10 +110,21 @@ function sandboxOf({ served }: Site, found: WireSandbox, asked: string): Sandbox
     isToSleep: served.dialect.isAsleep(spec),
     podName: annotations[POD_NAME] || name,
     volumes: (spec.volumeClaimTemplates ?? []).map((each) => `${each.metadata?.name}-${name}`),
+    isFleeting: isFleeting(spec),
     template: spec.podTemplate?.metadata?.annotations?.[SNAPSHOT_NAME],
     conditions: Object.fromEntries(conditions),
     isObserved: conditions.some(([, { isCurrent }]) => isCurrent),
   }
+}
+
+/** What a pod brings with it, or is only given to read. */
+const WITHIN_A_POD = ['emptyDir', 'configMap', 'secret', 'downwardAPI', 'projected', 'image']
+
+/** One that somebody else has made, or a pool, may have no volume, or one that was there before it. */
+function isFleeting({ volumeClaimTemplates = [], podTemplate }: NonNullable<WireSandbox['spec']>): boolean {
+  const { volumes = [] } = podTemplate?.spec ?? {}
+  const isKept = (volume: object) => Object.keys(volume).some((key) => key !== 'name' && !WITHIN_A_POD.includes(key))
+  return volumeClaimTemplates.length === 0 && !volumes.some(isKept)
 }
 
 function conditionOf(condition: WireCondition, generation: number): Condition {

@@ -7,7 +7,7 @@ import { discardPodSnapshot, takePodSnapshot } from './pod-snapshots.ts'
 import { changeSandbox, MARK, type Sandbox } from './resource.ts'
 import { checkpointRefOf, labelsIn, sightingOf, sleepsOnSnapshot, whyNotReady } from './sighting.ts'
 import type { Site } from './site.ts'
-import { verifyVolumes, volumesOf } from './volumes.ts'
+import { verifyFiles, verifyVolumes, volumesOf } from './volumes.ts'
 
 /** How long a pod may take to end, and its controller to see that. Whoever asks again goes on waiting. */
 const ASLEEP_MS_MAX = 240_000
@@ -30,10 +30,11 @@ export async function suspend(site: Site, target: Target, key: string, call: Cal
       return whenAsleep(site, target.ref, call)
     }
     if (!sandbox || sandbox.isDeleted || !pod) throw notReady(instance)
-    await requireVolumes(site, instance, sandbox, call)
     const restores = sandbox.annotations[MARK.restores]
     // It has no memory of its own: it has ended, or what runs there is not what it was to be.
     const isAsleep = sightingOf(instance).is === 'suspended'
+    const hasMemory = isAsleep ? restores !== undefined : site.keeps === 'memory'
+    await requireVolumes(site, instance, sandbox, hasMemory ? verifyVolumes : verifyFiles, call)
     if (!isAsleep) requireRunning(pod, target)
     if (!isAsleep && site.keeps === 'memory' && taken?.of !== pod.uid) {
       const snapshot = await snapshotOf(site, instance, pod, key, call)
@@ -58,8 +59,14 @@ export async function suspend(site: Site, target: Target, key: string, call: Cal
 }
 
 /** One whose files would not be there any more runs on. */
-async function requireVolumes(site: Site, { ref }: Instance, sandbox: Sandbox, call: Call): Promise<void> {
-  const volumes = await verifyVolumes(site, sandbox, call)
+async function requireVolumes(
+  site: Site,
+  { ref }: Instance,
+  sandbox: Sandbox,
+  verify: typeof verifyVolumes,
+  call: Call,
+): Promise<void> {
+  const volumes = await verify(site, sandbox, call)
   if (volumes.is === 'missing' || volumes.is === 'corrupt')
     throw new BackendError(`checkpoint_${volumes.is}`, `${ref} would have nothing to sleep on: ${volumes.why}`)
 }

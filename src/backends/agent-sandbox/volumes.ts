@@ -39,6 +39,12 @@ export async function verifyVolumes(site: Site, sandbox: Sandbox, call: Call): P
   return { is: 'ready' }
 }
 
+/** The same of what sleeps without its memory, and has nothing but these. */
+export async function verifyFiles(site: Site, sandbox: Sandbox, call: Call): Promise<CheckpointCondition> {
+  if (!sandbox.isFleeting) return verifyVolumes(site, sandbox, call)
+  return { is: 'missing', why: `${sandbox.name} has no volume, so that all of its files end with its pod` }
+}
+
 /** `10Gi`, or `10Gi:fast` with the name of a storage class. */
 export function volumeClaim(name: string, storage: string): object {
   const [size, storageClassName] = storage.split(':')

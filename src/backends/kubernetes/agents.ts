@@ -11,6 +11,7 @@ import type { Cluster } from './cluster.ts'
 import { NotEntered, shellIn } from './exec.ts'
 import type { Pod } from './pod.ts'
 import { stateOf } from './pod-state.ts'
+import { findPod } from './pods.ts'
 import { overOf, ownStatus, shellStatus } from './status.ts'
 import { overtaken, requireRunning } from './targets.ts'
 
@@ -144,7 +145,7 @@ export class Agents {
 
   /** Agents are kept under the name of their pod: one that comes after it has none. */
   #insideOf({ pod, root = pod.uid }: Housing): Inside {
-    return { shell: shellIn(this.#cluster, pod), root }
+    return { shell: shellIn(this.#cluster, pod, (name, call) => findPod(this.#cluster, name, call)), root }
   }
 
   #isToldToRun(name: string, agent: Agent): boolean {

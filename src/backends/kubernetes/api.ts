@@ -1,6 +1,7 @@
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
+import { unlessGivenUp } from '../answer.ts'
 import { BackendError, type Call } from '../backend.ts'
 import { Refusal, Unreadable } from './errors.ts'
 
@@ -82,12 +83,15 @@ export class Api {
     }
   }
 
-  async #send({ method = 'GET', path, query = {}, body, as }: Asked, { signal }: Call): Promise<IncomingMessage> {
+  async #send({ method = 'GET', path, query = {}, body, as }: Asked, call: Call): Promise<IncomingMessage> {
+    const { signal } = call
     signal.throwIfAborted()
     const options: https.RequestOptions = {}
-    await this.#config.applyToHTTPSOptions(options).catch((cause: unknown) => {
+    const applying = this.#config.applyToHTTPSOptions(options).catch((cause: unknown) => {
       throw new BackendError('provider_unauthorized', `The kubeconfig's credentials cannot be had: ${cause}`, { cause })
     })
+    // They may be asked of a program, which nobody can give up.
+    await unlessGivenUp(applying, call)
     const text = body === undefined ? undefined : JSON.stringify(body)
     const headers = {
       ...options.headers,

@@ -37,7 +37,9 @@ export async function* attachOwn(
   const reader = new LogReader(positionOf(containerOf(pod), cursor))
   let now: Standing = standing
   if (now === 'speaking') {
-    yield* pieces(await open(cluster, pod, reader, { follow: true }, call), reader)
+    const log = await openMeant(cluster, pod, find, reader, { follow: true }, call)
+    if (!log) return
+    yield* pieces(log, reader)
     now = await whenSettled(cluster, find, agent, call)
     if (now !== 'ended') return // the stream has broken, or what speaks is not what was meant
   }
@@ -45,7 +47,9 @@ export async function* attachOwn(
   let isSecond = standing === 'speaking'
   for (let reading = 0; reading < READINGS_MAX; reading++) {
     let brought = 0
-    for await (const piece of pieces(await open(cluster, pod, reader, { follow: false }, call), reader)) {
+    const log = await openMeant(cluster, pod, find, reader, { follow: false }, call)
+    if (!log) return
+    for await (const piece of pieces(log, reader)) {
       brought += piece.bytes.length
       yield piece
     }
@@ -80,6 +84,30 @@ async function whenSettled(cluster: Cluster, find: Find, agent: Agent, call: Cal
 /** The log of one container of one pod, which no other one goes on with. */
 function containerOf(pod: Pod): string {
   return incarnationOf(pod).replace('.', '-')
+}
+
+/**
+ * Undefined when it may be another pod's: a log is asked for by the name of its pod, which the next one may have. That is looked at
+ * behind the log: who is there by then was there when it was opened.
+ */
+async function openMeant(
+  cluster: Cluster,
+  pod: Pod,
+  find: Find,
+  reader: LogReader,
+  how: { follow: boolean },
+  call: Call,
+): Promise<IncomingMessage | undefined> {
+  const log = await open(cluster, pod, reader, how, call)
+  log.once('error', () => {}) // whoever reads it is told
+  let isMeant = false
+  try {
+    const housing = await find()
+    isMeant = housing !== undefined && incarnationOf(housing.pod) === incarnationOf(pod)
+    return isMeant ? log : undefined
+  } finally {
+    if (!isMeant) log.destroy()
+  }
 }
 
 async function open(

@@ -3,7 +3,7 @@ import { BackendError, type BackendErrorType, type Call } from '../backend.ts'
 import { EndMark, readAll, WITH_END_MARK } from '../shell/end-mark.ts'
 import type { Shell } from '../shell/shell.ts'
 import type { Cluster, Socket, Sockets } from './cluster.ts'
-import type { Pod } from './pod.ts'
+import { incarnationOf, type Pod } from './pod.ts'
 
 /**
  * Takes the script from its input, because a path that contains it would be too long for whatever is on the way. Arguments: its
@@ -20,8 +20,12 @@ const UNREAD_BYTES_MAX = 1024 * 1024
 const PING_MS = 15_000
 const SILENT_PINGS_MAX = 3
 
-/** Scripts in the agent's container of a pod. */
-export function shellIn({ home, sockets }: Cluster, pod: Pod): Shell {
+/** Scripts in the agent's container of a pod; `find` tells which pod has its name now. */
+export function shellIn(
+  { home, sockets }: Cluster,
+  pod: Pod,
+  find: (name: string, call: Call) => Promise<Pod | undefined>,
+): Shell {
   const where = `${home.namespace}/${pod.name}`
 
   async function* stream(script: string, call: Call): AsyncGenerator<Uint8Array, { exitCode: number }> {
@@ -36,6 +40,10 @@ export function shellIn({ home, sockets }: Cluster, pod: Pod): Shell {
     const path = `/api/v1/namespaces/${home.namespace}/pods/${pod.name}/exec?${query}`
     const connection = await Connection.open(sockets, path, call)
     try {
+      // It is entered by its name, which the next pod may have. Who is there now was there then; and nothing has been said yet.
+      const now = await find(pod.name, call)
+      if (!now || incarnationOf(now) !== incarnationOf(pod))
+        throw new NotEntered({ message: `${where} is another one` })
       connection.send(CHANNEL.input, bytes)
       for await (const piece of connection.pieces()) {
         const { shown, exitCode } = mark.read(piece)

@@ -120,6 +120,21 @@ test('an image that cannot be pulled makes nothing: the resource is gone as well
   expect(ours).toEqual([])
 })
 
+test('one that has run is not deleted by a late call to make it, whose image is not there any more', async () => {
+  const fleet = await openFleet(kubernetes)
+  const wanted = fleet.wanted({ template: 'soon-forgotten' })
+  const { images } = kubernetes.cluster.options
+  images.add('soon-forgotten')
+  const { ref } = await fleet.backend.create(wanted, call())
+  const { name, incarnation } = await fleet.awake(ref)
+  images.delete('soon-forgotten')
+  await fleet.delete('pods', name)
+  await kubernetes.when('pods', name, (pod) => pod !== undefined && pod.metadata.uid !== incarnation)
+  expect(await failure(fleet.backend.create(wanted, call()))).toMatchObject({ type: 'sandbox_unreachable' })
+  expect(await fleet.look(ref)).toMatchObject({ is: 'changing' })
+  expect(kubernetes.get('persistentvolumeclaims', `workspace-${name}`)?.metadata.deletionTimestamp).toBeUndefined()
+})
+
 test('what has ended has left nothing: neither its pod nor its volume', async () => {
   const fleet = await openFleet(kubernetes)
   const target = await fleet.create()

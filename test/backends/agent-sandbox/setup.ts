@@ -8,7 +8,7 @@ import type { Spec } from '../../../src/backends/spec.ts'
 import type { KubeObject } from '../../support/kubernetes/objects.ts'
 import { SANDBOXES } from '../../support/kubernetes/sandboxes.ts'
 import type { FakeKubernetes } from '../../support/kubernetes/server.ts'
-import { call, nameOf, newId, startCluster } from '../kubernetes/setup.ts'
+import { call, IDLING, nameOf, newId, startCluster } from '../kubernetes/setup.ts'
 
 export { call, failure, IDLING, nameOf, newId, sh } from '../kubernetes/setup.ts'
 export { MARK, SANDBOXES }
@@ -71,6 +71,22 @@ export class Fleet {
     if (seen.is !== 'running') throw new Error(`${ref} is ${JSON.stringify(seen)}`)
     const { incarnation } = seen
     return { ref, incarnation, name: nameOf(ref), own: { ref, incarnation, key: undefined } }
+  }
+
+  /** One that somebody else has made, and that is this fleet's from now on. */
+  async adopt(podSpec: object): Promise<Awake> {
+    const { namespace } = this.kubernetes
+    const name = newId('strange').replace('_', '-')
+    const containers = [{ name: 'main', image: 'sandman-test', command: IDLING }]
+    const object = { metadata: { name }, spec: { podTemplate: { spec: { containers, ...podSpec } } } }
+    await this.ask('POST', `/apis/agents.x-k8s.io/v1beta1/namespaces/${namespace}/sandboxes`, {
+      apiVersion: 'agents.x-k8s.io/v1beta1',
+      kind: 'Sandbox',
+      ...object,
+    })
+    await this.replaced(name, 'none')
+    await this.backend.adopt(name, { sandboxId: newId('sbx'), life: newId('op') }, call())
+    return this.awake(name)
   }
 
   look(ref: string): Promise<Sighting> {

@@ -70,3 +70,27 @@ test('a volume claim that somebody on the way knows nothing of is not missing', 
   expect(await failure(fleet.verify(checkpointRef))).toMatchObject({ type: 'sandbox_unreachable' })
   expect(await fleet.verify(checkpointRef)).toEqual({ is: 'ready' })
 })
+
+test.each([
+  ['no volume', {}],
+  ['none but its pod has', { volumes: [{ name: 'files', emptyDir: {} }] }],
+])(
+  'one that somebody has made with %s is not put to sleep, and runs on: nothing of it would be left',
+  async (_, more) => {
+    const fleet = await openFleet(kubernetes)
+    const target = await fleet.adopt(more)
+    expect(await failure(fleet.suspend(target))).toMatchObject({
+      type: 'checkpoint_missing',
+      message: expect.stringContaining('has no volume'),
+    })
+    expect(await fleet.look(target.ref)).toMatchObject({ is: 'running', incarnation: target.incarnation })
+    await kubernetes.evict(target.name)
+    expect(await fleet.verify(`${target.ref}@${target.incarnation}`)).toMatchObject({ is: 'missing' })
+  },
+)
+
+test('one whose files are on a volume that was there before it is', async () => {
+  const fleet = await openFleet(kubernetes)
+  const target = await fleet.adopt({ volumes: [{ name: 'files', nfs: { server: 'files.example.com', path: '/' } }] })
+  expect(await fleet.verify(await fleet.suspend(target))).toEqual({ is: 'ready' })
+})

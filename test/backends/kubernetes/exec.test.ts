@@ -29,7 +29,7 @@ async function setup(server = kubernetes.url) {
   const pod = await findPod(cluster, target.name, call())
   if (!pod) throw new Error('there is no pod')
   const folder = path.join(kubernetes.cluster.volumes.folderOfPod(pod.uid), 'volumes', 'workspace')
-  return { fleet, target, shell: shellIn(cluster, pod), folder }
+  return { fleet, target, shell: shellIn(cluster, pod, async () => pod), folder }
 }
 
 test('a script says what it says, in bytes, and how it ends', async () => {
