@@ -3,12 +3,15 @@ import { BackendError, type Call } from '../backend.ts'
 import type { Account } from './account.ts'
 import { ask } from './request.ts'
 
-/** The most that Agentuity gives, the newest first. There is no page behind it. */
+/** So many are asked for, the newest first. There is no page behind them. */
 const EVENTS_MAX = 100
+/** Nobody gives fewer than these at once. Of more it is not known whether they are all, or only all that is given. */
+const EVENTS_FEW = 20
 
 /** Those that tell of a sandbox that falls asleep, in whatever words: it is paused, evacuated, or its checkpoint has come. */
 const FALLS_ASLEEP = /suspend|paus|evacuat|hibernat|checkpoint/i
 const WAKES = /resum|restor|unpaus|wak|started/i
+const BEGINS = /^(\w+:)?create(d)?$/i
 const IS_DESTROYED = /^(\w+:)?destroy(ed)?$/i
 const COMES_TO_NOTHING = /fail|error|delet|request/i
 
@@ -42,7 +45,8 @@ export async function readHistory(account: Account, ref: string, call: Call): Pr
   const isDestroyed = events.some(({ type }) => IS_DESTROYED.test(type))
   const last = newestFirst.find(isSleep)
   if (!last) {
-    if (events.length < EVENTS_MAX) return { incarnation: `made-${ref}`, sleep: undefined, isDestroyed }
+    const isWhole = events.length < EVENTS_FEW || events.some(({ type }) => BEGINS.test(type))
+    if (isWhole) return { incarnation: `made-${ref}`, sleep: undefined, isDestroyed }
     throw new BackendError(
       'sandbox_unreachable',
       `Agentuity tells the last ${events.length} events of ${ref}, and in none of them it slept: nobody knows which run this is`,

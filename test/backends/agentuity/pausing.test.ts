@@ -309,6 +309,17 @@ describe('an incarnation', () => {
     await expect(backend.look(target.ref, CALL)).rejects.toMatchObject(fails('sandbox_unreachable', 'which run'))
   })
 
+  test('is not that of the beginning where fewer events are given than were asked for, and the first is not among them', async () => {
+    const { backend, pausing, create, resume } = await setup()
+    const first = await create()
+    const { checkpointRef } = await pausing.suspend(first, ASKED, CALL)
+    await resume(first.ref, checkpointRef)
+    for (let nth = 0; nth < 50; nth++) agentuity.cloud.tell(agentuity.cloud.find(first.ref), 'execute')
+    eventsOf(first.ref).splice(0, eventsOf(first.ref).length - 50)
+    await expect(backend.end(first, CALL)).rejects.toMatchObject(fails('sandbox_unreachable', 'which run'))
+    expect(agentuity.statusOf(first.ref)).toBe('idle')
+  })
+
   test('is another one when a job itself has woken it, which is noticed', async () => {
     const { backend, create } = await setup()
     const target = await create()
