@@ -94,7 +94,11 @@ test('a snapshot that does not arrive where it is kept ends nothing: its pod is 
   const fleet = await setup()
   const target = await fleet.create()
   kubernetes.snapshots.fail('lag')
-  await giveUp(fleet, target, () => expect.poll(() => ofTarget(SNAPSHOTS, target).length).toBe(1))
+  kubernetes.requests.clear()
+  await giveUp(fleet, target, () =>
+    expect.poll(() => kubernetes.requests.count('get', 'podsnapshots')).toBeGreaterThan(3),
+  )
+  expect(ofTarget(SNAPSHOTS, target).length).toBe(1)
   expect(await fleet.look(target.ref)).toMatchObject({ is: 'running', incarnation: target.incarnation })
   kubernetes.snapshots.heal()
 })

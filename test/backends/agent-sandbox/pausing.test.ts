@@ -156,11 +156,43 @@ describe('waking', () => {
       const conditions = [{ type: 'Ready', status: 'True', reason: 'DependenciesReady', observedGeneration: 1 }]
       draft.status = { ...draft.status, conditions }
     })
-    await expect.poll(() => kubernetes.requests.count('get', 'pods')).toBeGreaterThan(8)
+    kubernetes.requests.clear()
+    await expect.poll(() => kubernetes.requests.count('get', 'pods')).toBeGreaterThan(3)
     expect(isOver).toBe(false)
     telling.open()
     await waking
     expect(await fleet.look(target.ref)).toMatchObject({ is: 'running' })
+  })
+
+  test('nor while only its controller says that it is ready, which may have been another pod', async () => {
+    const fleet = await openFleet(kubernetes)
+    const target = await fleet.create()
+    const checkpointRef = await fleet.suspend(target)
+    const telling = kubernetes.holdController('write status')
+    let isOver = false
+    const waking = fleet.wake(target.ref, checkpointRef).then(() => {
+      isOver = true
+    })
+    const isReady = (pod: KubeObject | undefined) => pod !== undefined && conditionOf(pod, 'Ready')?.status === 'True'
+    const pod = (await kubernetes.when('pods', target.name, isReady)) as KubeObject
+    const { store } = kubernetes.cluster
+    const say = (status: 'True' | 'False') =>
+      store.change('pods', pod, (draft) => {
+        const conditions = ['Ready', 'ContainersReady'].map((type) => ({ type, status, reason: 'ContainersNotReady' }))
+        draft.status = { ...draft.status, conditions }
+      })
+    say('False')
+    store.change(SANDBOXES, fleet.sandbox(target.name), (draft) => {
+      const observedGeneration = draft.metadata.generation
+      const conditions = [{ type: 'Ready', status: 'True', reason: 'DependenciesReady', observedGeneration }]
+      draft.status = { ...draft.status, conditions }
+    })
+    kubernetes.requests.clear()
+    await expect.poll(() => kubernetes.requests.count('get', 'pods')).toBeGreaterThan(3)
+    expect(isOver).toBe(false)
+    say('True')
+    telling.open()
+    await waking
   })
 
   test('a pod that was evicted has left its files, and is replaced; its own files are not what is lost', async () => {
@@ -174,6 +206,10 @@ describe('waking', () => {
     const awake = await fleet.resume(target.ref, checkpointRef)
     expect(awake.incarnation).not.toBe(target.incarnation)
     expect(await fleet.run(awake, 'cat kept')).toBe('kept\n')
+    // Once more, before anybody has written down that it was awake.
+    await kubernetes.evict(target.name)
+    expect(await fleet.verify(checkpointRef)).toEqual({ is: 'ready' })
+    await fleet.resume(target.ref, checkpointRef)
   })
 
   test('pods that end again and again are replaced twice; then it says so, and can be woken from the same still', async () => {
