@@ -4,8 +4,6 @@ import { call, fails, gated, IDLING, newId, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
-const WAKING = { key: newId('op'), ttlMs: 600_000 }
-
 /** Agents: the one that a sandbox is made with, and those that are started in it. */
 export function agentCases(suite: Suite): Case[] {
   const { claims } = suite.subject
@@ -138,7 +136,7 @@ export function agentCases(suite: Suite): Case[] {
         await bench.end({ ...target, key: undefined })
         const seen = await bench.look(target.ref)
         if (seen.is === 'running') assert.equal(await bench.run(target, 'echo usable'), 'usable\n')
-        else if (seen.is === 'suspended') await bench.pausing.resume({ ref: target.ref, ...seen }, WAKING, call())
+        else if (seen.is === 'suspended') await bench.resume(target.ref, seen.checkpointRef)
         else assert.equal(seen.is, 'lost')
         await bench.remove(target.ref)
       },

@@ -2,6 +2,7 @@ import type { Call } from '../backend.ts'
 import { isAbsent, isConflict, Unreadable } from '../kubernetes/errors.ts'
 import type { Labels } from '../kubernetes/labels.ts'
 import { ownerOf, type WireMeta } from '../kubernetes/pod.ts'
+import type { Dialect } from './served.ts'
 import type { Site } from './site.ts'
 
 /** On a Sandbox, besides what everything carries: what a worker that has died has known of it. */
@@ -91,13 +92,15 @@ export async function findSandbox(site: Site, name: string, call: Call): Promise
   return found && sandboxOf(site, found, `GET ${path}`)
 }
 
-function sandboxOf({ served }: Site, found: WireSandbox, asked: string): Sandbox {
+export function sandboxOf({ served }: Site, found: WireSandbox, asked: string): Sandbox {
   const { kind, metadata = {}, spec = {}, status = {} } = found
   const { name, uid, resourceVersion, generation = 0, labels = {}, annotations = {} } = metadata
   if (kind !== 'Sandbox' || !name || !uid || !resourceVersion)
     throw new Unreadable(asked, JSON.stringify(found).slice(0, 400))
   const owner = ownerOf(metadata)
-  const conditions = (status.conditions ?? []).map((each) => [each.type, conditionOf(each, generation)] as const)
+  const conditions = (status.conditions ?? []).map(
+    (each) => [each.type, conditionOf(each, generation, served.dialect)] as const,
+  )
   return {
     name,
     uid,
@@ -127,8 +130,10 @@ function isFleeting({ volumeClaimTemplates = [], podTemplate }: NonNullable<Wire
   return volumeClaimTemplates.length === 0 && !volumes.some(isKept)
 }
 
-function conditionOf(condition: WireCondition, generation: number): Condition {
-  const { status, reason = '', message = '', observedGeneration = generation, lastTransitionTime = '' } = condition
+/** What a condition is of, only the older version of the resource may leave out. */
+function conditionOf(condition: WireCondition, generation: number, { version }: Dialect): Condition {
+  const { status, reason = '', message = '', lastTransitionTime = '' } = condition
+  const { observedGeneration = version === 'v1alpha1' ? generation : undefined } = condition
   return {
     isTrue: status === 'True',
     reason,

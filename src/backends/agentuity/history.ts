@@ -1,5 +1,5 @@
 import type { SandboxEventInfo } from '@agentuity/server'
-import { BackendError, type Call } from '../backend.ts'
+import type { Call } from '../backend.ts'
 import type { Account } from './account.ts'
 import { ask } from './request.ts'
 
@@ -24,8 +24,8 @@ export type Sleep = {
 
 /** What a sandbox's own history tells. */
 export type History = {
-  /** Which run it is, as long as it runs. */
-  incarnation: string
+  /** Which run it is, as long as it runs; undefined where nobody can tell, because what is told does not reach so far back. */
+  incarnation: string | undefined
   /** Somebody has asked for its end, and that was heard. */
   isDestroyed: boolean
   /** The one that it is in, if it sleeps. Undefined where nothing was told of that, or not yet. */
@@ -46,11 +46,7 @@ export async function readHistory(account: Account, ref: string, call: Call): Pr
   const last = newestFirst.find(isSleep)
   if (!last) {
     const isWhole = events.length < EVENTS_FEW || events.some(({ type }) => BEGINS.test(type))
-    if (isWhole) return { incarnation: `made-${ref}`, sleep: undefined, isDestroyed }
-    throw new BackendError(
-      'sandbox_unreachable',
-      `Agentuity tells the last ${events.length} events of ${ref}, and in none of them it slept: nobody knows which run this is`,
-    )
+    return { incarnation: isWhole ? `made-${ref}` : undefined, sleep: undefined, isDestroyed }
   }
   const from = newestFirst.filter(isSleep).map(checkpointIn).find(Boolean)
   return {

@@ -9,7 +9,8 @@ import { ask, unlessGone } from './request.ts'
 type Condition =
   | { is: 'running'; incarnation: string }
   | { is: 'asleep'; sleep: Sleep | undefined }
-  | { is: 'changing'; why: string }
+  /** `isUnknownRun`: it runs, and nobody can tell as what. So it can be ended by who means whatever is there, and by nobody else. */
+  | { is: 'changing'; why: string; isUnknownRun?: true }
   /** Terminated or failed: what is left of it can be looked at, and ended. */
   | { is: 'lost'; why: string }
 
@@ -54,13 +55,16 @@ async function readInfo(account: Account, ref: string, call: Call): Promise<Sand
 async function conditionOf(
   account: Account,
   { sandboxId, status, exitCode }: SandboxInfo,
-  incarnation: string,
+  incarnation: string | undefined,
   call: Call,
 ): Promise<Condition> {
   switch (status) {
     case 'idle':
-    case 'running':
-      return { is: 'running', incarnation }
+    case 'running': {
+      if (incarnation !== undefined) return { is: 'running', incarnation }
+      const why = 'Agentuity tells its last events, and in none of them it slept: nobody knows which run this is'
+      return { is: 'changing', why, isUnknownRun: true }
+    }
     case 'suspended':
     case 'paused':
       // After it is seen to sleep: what was recorded of that is recorded by now, or will be.
@@ -104,6 +108,8 @@ export function requireEndable(instance: Instance, target: Target): void {
   if (instance.is === 'running') requireRunning(instance, target)
   else if (instance.is === 'asleep' && target.incarnation !== null)
     throw overtaken(instance.ref, `it sleeps, and what runs as ${target.incarnation} was meant`)
+  else if (instance.is === 'changing' && instance.isUnknownRun && target.incarnation !== null)
+    throw overtaken(instance.ref, `${instance.why}, and ${target.incarnation} was meant`)
 }
 
 export function overtaken(ref: string, why: string): BackendError {

@@ -53,7 +53,7 @@ export async function isGone(account: Account, thing: keyof typeof THINGS, id: s
   const parsed = NotFound.safeParse(parse(said.text))
   if (!parsed.success) return false
   const { code: told, message } = parsed.data
-  return told === undefined ? new RegExp(`\\b${thing}\\b.*\\bnot found\\b`, 'i').test(message) : told === code
+  return told === undefined ? new RegExp(`\\b${thing}( \\S+)? not found\\b`, 'i').test(message) : told === code
 }
 
 /** Undefined where there is no such thing; fails where only somebody else says so. */

@@ -146,6 +146,7 @@ class Connection {
   }
 
   #take(message: Buffer | string): void {
+    this.#unanswered = 0 // whoever speaks is there
     if (typeof message === 'string' || message.length < 2) return
     const channel = message[0]
     const bytes = message.subarray(1)

@@ -11,6 +11,8 @@ const LOOK_AGAIN_MS = 2_000
 const NO_SUCH_IMAGE =
   /not found|manifest unknown|does not exist|pull access denied|insufficient_scope|authorization failed|unauthorized|InvalidImageName|couldn't parse image/i
 const WRONG = ['InvalidImageName', 'ErrImageNeverPull', 'CreateContainerConfigError']
+/** A node that has not heard of a secret yet says that the configuration is wrong, too. */
+const WILL_PASS = /timed out|failed to sync/i
 
 /**
  * Returns when it has begun, or has been on its way for a while. What can never begin is deleted again, and said to be wrong: it would be
@@ -36,5 +38,6 @@ export async function whenBegun(
 }
 
 function isWrong({ reason, why }: Extract<PodState, { is: 'refused' }>): boolean {
+  if (WILL_PASS.test(why)) return false
   return WRONG.includes(reason) || (/ImagePull/.test(reason) && NO_SUCH_IMAGE.test(why))
 }

@@ -306,7 +306,10 @@ describe('an incarnation', () => {
     const target = await create()
     const box = agentuity.cloud.find(target.ref)
     for (let nth = 0; nth < 100; nth++) agentuity.cloud.tell(box, 'execute')
-    await expect(backend.look(target.ref, CALL)).rejects.toMatchObject(fails('sandbox_unreachable', 'which run'))
+    expect(await backend.look(target.ref, CALL)).toEqual({ is: 'changing', why: expect.stringContaining('which run') })
+    await expect(backend.end(target, CALL)).rejects.toMatchObject(fails('overtaken', 'which run'))
+    await backend.end({ ...target, incarnation: null }, CALL)
+    expect(await backend.look(target.ref, CALL)).toEqual({ is: 'absent' })
   })
 
   test('is not that of the beginning where fewer events are given than were asked for, and the first is not among them', async () => {
@@ -316,7 +319,7 @@ describe('an incarnation', () => {
     await resume(first.ref, checkpointRef)
     for (let nth = 0; nth < 50; nth++) agentuity.cloud.tell(agentuity.cloud.find(first.ref), 'execute')
     eventsOf(first.ref).splice(0, eventsOf(first.ref).length - 50)
-    await expect(backend.end(first, CALL)).rejects.toMatchObject(fails('sandbox_unreachable', 'which run'))
+    await expect(backend.end(first, CALL)).rejects.toMatchObject(fails('overtaken', 'which run'))
     expect(agentuity.statusOf(first.ref)).toBe('idle')
   })
 
