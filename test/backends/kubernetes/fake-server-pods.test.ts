@@ -84,7 +84,9 @@ describe('a pod', () => {
     const early = core.readNamespacedPodLog({ name: 'a', namespace, container: 'agent' })
     expect(await refusal(early)).toMatchObject({
       code: 400,
-      message: 'container "agent" in pod "a" is waiting to start: trying and failing to pull image',
+      message: expect.stringMatching(
+        /^container "agent" in pod "a" is waiting to start: (trying and failing to pull image|image can't be pulled)$/,
+      ),
     })
     cluster.addImage('late')
     await cluster.when('pods', 'a', (pod) => statusOf(pod, 'agent')?.state.running !== undefined)
@@ -341,13 +343,15 @@ describe('a node', () => {
       return ((await response.json()) as { items: KubeObject[] }).items
     }
     expect(await list()).toHaveLength(10_000)
-    const began = performance.now()
+    // By its own work, and not by how much else this machine has to do.
+    const began = process.cpuUsage()
     expect(await list()).toHaveLength(10_000)
     expect(await list('?labelSelector=fleet%3Da')).toHaveLength(5_000)
     expect(await list('?limit=500')).toHaveLength(500)
     const { events } = await watch(config, '/api/v1/namespaces/agents/pods', { labelSelector: 'fleet=a' })
     await expect.poll(() => events.length).toBe(5_000)
-    expect(performance.now() - began).toBeLessThan(5_000)
+    const { user, system } = process.cpuUsage(began)
+    expect((user + system) / 1000).toBeLessThan(5_000)
     await core.patchNamespacedPod(
       { name: 'p1', namespace, body: { metadata: { labels: { x: 'y' } } } },
       as('MergePatch'),

@@ -10,26 +10,17 @@ import {
 } from './api-error.ts'
 import { checkPreconditions, deleteObject, deleteOptions, isDryRun } from './deletion.ts'
 import { FieldOwners } from './field-owners.ts'
-import { type Draft, isEqual, isObject, type Json, type KubeObject, type Metadata, rfc3339 } from './objects.ts'
+import { newObject } from './new-object.ts'
+import { isEqual, isObject, type Json, type KubeObject, type Metadata } from './objects.ts'
 import { jsonPatch, mergePatch, PATCH_TYPES, strategicMerge } from './patches.ts'
 import { apiVersionOf, type Resource } from './resources.ts'
 import { selectorOf } from './selectors.ts'
 import type { Store } from './store.ts'
+import { objectOf, shown, stored, type Target } from './target.ts'
 import { checkMetadata, forbiddenField } from './validation.ts'
-
-/** What a request is about. */
-export type Target = {
-  resource: Resource
-  version: string
-  namespace: string | undefined
-  name: string
-  subresource: string
-}
 
 export type Asking = { query: URLSearchParams; body: unknown; contentType: string; manager: string }
 export type Answer = { status: number; object: KubeObject | Json }
-
-const SUFFIX = 'bcdfghjklmnpqrstvwxz2456789'
 
 /** What the server does with objects of whatever kind. */
 export class Api {
@@ -56,7 +47,7 @@ export class Api {
   }
 
   create(target: Target, { query, body, manager }: Asking): Answer {
-    const object = this.#draft(target, objectOf(target, body))
+    const object = newObject(this.store, target, objectOf(target, body), this.#nowMs())
     this.#check(target.resource, object)
     const { name, namespace } = object.metadata
     const known = this.store.get(target.resource.id, namespace, name)
@@ -132,45 +123,6 @@ export class Api {
     }
   }
 
-  /** As it would be stored, if nothing were wrong with it. */
-  #draft(target: Target, body: Draft): KubeObject {
-    const { resource, version } = target
-    const { generateName, ...given } = body.metadata ?? {}
-    const name = given.name || (generateName ? `${generateName}${suffix()}` : '')
-    if (name === '') {
-      const message = 'Required value: name or generateName is required'
-      throw invalid(resource, '', [{ reason: 'FieldValueRequired', message, field: 'metadata.name' }])
-    }
-    if (given.namespace && given.namespace !== target.namespace)
-      throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
-    if (resource.isNamespaced && !this.store.get('namespaces', undefined, target.namespace ?? ''))
-      throw notFound({ group: '', plural: 'namespaces', kind: 'Namespace' }, target.namespace ?? '')
-    const { labels, annotations, finalizers, ownerReferences } = given
-    const metadata: Metadata = {
-      name,
-      ...(generateName && { generateName }),
-      ...(target.namespace !== undefined && { namespace: target.namespace }),
-      uid: crypto.randomUUID(),
-      resourceVersion: '',
-      generation: 1,
-      creationTimestamp: rfc3339(this.#nowMs()),
-      ...(labels && { labels }),
-      ...(annotations && { annotations }),
-      ...(finalizers && { finalizers }),
-      ...(ownerReferences && { ownerReferences }),
-    }
-    const { status, ...rest } = body
-    const object = stored(target, {
-      ...rest,
-      apiVersion: apiVersionOf(resource, version),
-      kind: resource.kind,
-      metadata,
-      ...(!resource.hasStatus && status !== undefined && { status }),
-    } as KubeObject)
-    resource.rules.prepare?.(object)
-    return object
-  }
-
   #check(resource: Resource, object: KubeObject): void {
     const causes = [...checkMetadata(object), ...(resource.rules.validate?.(object) ?? [])]
     if (causes.length > 0) throw invalid(resource, object.metadata.name, causes)
@@ -188,7 +140,12 @@ export class Api {
     const applied = objectOf(target, body)
     const current = this.store.get(resource.id, namespace, name)
     if (!current) {
-      const object = this.#draft(target, { ...applied, metadata: { ...applied.metadata, name } })
+      const object = newObject(
+        this.store,
+        target,
+        { ...applied, metadata: { ...applied.metadata, name } },
+        this.#nowMs(),
+      )
       this.#check(resource, object)
       if (isDryRun(query)) return { status: 201, object: shown(target, object) }
       const added = this.store.add(resource.id, object)
@@ -236,28 +193,4 @@ export class Api {
 function changeable({ labels, annotations, finalizers, ownerReferences }: Partial<Metadata>): Partial<Metadata> {
   // What is left out is removed.
   return { labels, annotations, finalizers, ownerReferences } as Partial<Metadata>
-}
-
-/** In the version that was asked for. */
-export function shown({ resource, version }: Pick<Target, 'resource' | 'version'>, object: KubeObject): KubeObject {
-  return resource.rules.toVersion?.(object, version) ?? object
-}
-
-function stored({ resource, version }: Target, object: KubeObject): KubeObject {
-  return resource.rules.fromVersion?.(object, version) ?? object
-}
-
-function objectOf({ resource, version }: Target, body: unknown): Draft {
-  if (!isObject(body))
-    throw badRequest("the object provided is unrecognized (must be of type JSON): couldn't get version/kind")
-  const { kind = resource.kind, apiVersion = apiVersionOf(resource, version) } = body
-  if (kind !== resource.kind || apiVersion !== apiVersionOf(resource, version))
-    throw badRequest(
-      `${String(kind)} in version "${String(apiVersion)}" cannot be handled as a ${resource.kind}: the API version in the data (${String(apiVersion)}) does not match the expected API version (${apiVersionOf(resource, version)})`,
-    )
-  return body as Draft
-}
-
-function suffix(): string {
-  return Array.from({ length: 5 }, () => SUFFIX[Math.floor(Math.random() * SUFFIX.length)]).join('')
 }

@@ -2,7 +2,6 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Holds } from '../holds.ts'
-import type { Target } from './api.ts'
 import { ApiError, badRequest, methodNotAllowed, unauthorized } from './api-error.ts'
 import { discover } from './discovery.ts'
 import { type ExecAsked, execAsked, execSession } from './exec-session.ts'
@@ -13,7 +12,8 @@ import { failure, json, NOT_SERVED, type Reply, send, sendHalf, type WholeReply 
 import type { Asked, Requests } from './requests.ts'
 import type { Resource } from './resources.ts'
 import { type Path, parsePath, targetOf, verbOf } from './routes.ts'
-import { socketServer } from './websocket.ts'
+import type { Target } from './target.ts'
+import { type Socket, socketServer } from './websocket.ts'
 
 /** What a request meets on its way. A place is `verb resource`, as `create pods`. */
 export type Desk = {
@@ -27,6 +27,10 @@ export type Desk = {
   answers: Holds<string>
   requests: Requests
   latencyMs: number
+  /** Those that the server speaks, over which commands are run. */
+  execProtocols: readonly string[]
+  /** Of the commands that are being run. */
+  execSockets: Set<Socket>
   stopping: AbortSignal
 }
 
@@ -78,7 +82,11 @@ export async function upgrade(desk: Desk, request: IncomingMessage, socket: Dupl
   if (!exec || scripted(fault)) return refuse(socket, refusal as WholeReply)
   const wanted = exec
   asked.status = 101
-  socketServer().handleUpgrade(request, socket, head, (opened) => void execSession(wanted, opened))
+  socketServer(desk.execProtocols).handleUpgrade(request, socket, head, (opened) => {
+    desk.execSockets.add(opened)
+    opened.on('close', () => desk.execSockets.delete(opened))
+    void execSession(wanted, opened)
+  })
 }
 
 function record(desk: Desk, request: IncomingMessage, body: unknown, isUpgrade: boolean): Found {

@@ -1,3 +1,4 @@
+import { ApiError } from './api-error.ts'
 import type { Json } from './objects.ts'
 import type { Asked } from './requests.ts'
 
@@ -14,6 +15,21 @@ export type Fault =
   /** It is done, and only the first half of the answer arrives. */
   | 'cut answer'
   | { delayMs: number }
+
+/** A failure in the server's own words, such as `tooManyRequests()`. */
+export function apiFault({ code, status, details }: ApiError): Fault {
+  const seconds = details?.retryAfterSeconds
+  return { status: code, body: status, ...(seconds !== undefined && { headers: { 'retry-after': String(seconds) } }) }
+}
+
+/** What servers say when they cannot. */
+export const SERVER = {
+  internalError: apiFault(new ApiError(500, 'InternalError', 'Internal error occurred: etcdserver: request timed out')),
+  unavailable: apiFault(
+    new ApiError(503, 'ServiceUnavailable', 'the server is currently unable to handle the request'),
+  ),
+  timeout: apiFault(new ApiError(504, 'Timeout', 'request did not complete within the allowed duration')),
+} as const satisfies Record<string, Fault>
 
 /** What gateways say, who know nothing of objects. */
 export const GATEWAY = {

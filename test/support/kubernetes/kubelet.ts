@@ -1,6 +1,7 @@
+import type { Node } from './node.ts'
 import type { KubeObject } from './objects.ts'
 import { conditionsOf, withCondition } from './objects.ts'
-import { type Node, PodWorker } from './pod-worker.ts'
+import { PodWorker } from './pod-worker.ts'
 import { specOf } from './pods.ts'
 import type { Change } from './store.ts'
 import { claimsOf } from './volumes.ts'

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { shown, type Target } from './api.ts'
 import { badRequest, expiredContinue } from './api-error.ts'
 import { bareJson, fullJson } from './json.ts'
 import type { KubeObject } from './objects.ts'
 import { apiVersionOf } from './resources.ts'
 import { selectorOf } from './selectors.ts'
 import type { Store } from './store.ts'
+import { shown, type Target } from './target.ts'
 
 type Rest = { version: number; items: KubeObject[] }
 const RESTS_MAX = 100

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { Answer, Api, Asking, Target } from './api.ts'
+import type { Answer, Api, Asking } from './api.ts'
 import { ApiError, badRequest, methodNotAllowed } from './api-error.ts'
 import { fullJson } from './json.ts'
 import type { Kubelet } from './kubelet.ts'
@@ -10,6 +10,7 @@ import { isObject, type Json, type KubeObject } from './objects.ts'
 import { failure, json, type Reply } from './reply.ts'
 import type { Verb } from './routes.ts'
 import { onScale } from './scale.ts'
+import type { Target } from './target.ts'
 import type { Watches } from './watches.ts'
 
 /** Who does what is asked for. */

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cluster } from './cluster.ts'
 import { deleteObject } from './deletion.ts'
-import { type Draft, type Json, type KubeObject, rfc3339 } from './objects.ts'
+import type { Draft, Json, KubeObject } from './objects.ts'
 import type { PodWorker } from './pod-worker.ts'
-import { specOf } from './pods.ts'
-import { apiVersionOf } from './resources.ts'
 import type { Container } from './runtime/runtime.ts'
+import { plantedObject, seededPod } from './seeds.ts'
 import type { Verdict } from './slot.ts'
 
 const WHEN_MS_MAX = 20_000
@@ -163,56 +162,17 @@ export class PodControl {
   seed(count: number, makePod: (n: number) => Draft = () => ({})): void {
     const { store, kubelet, options } = this.cluster
     for (let n = 0; n < count; n++) {
-      const draft = makePod(n)
-      const uid = crypto.randomUUID()
-      const at = rfc3339(this.nowMs)
-      kubelet.inert.add(uid)
-      const pod = {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        ...draft,
-        metadata: {
-          name: `seeded-${n}`,
-          namespace: options.namespace,
-          ...draft.metadata,
-          uid,
-          resourceVersion: '',
-          generation: 1,
-          creationTimestamp: at,
-        },
-        spec: {
-          restartPolicy: 'Always',
-          terminationGracePeriodSeconds: 30,
-          nodeName: 'node-1',
-          containers: [{ name: 'agent', image: 'sandman-test' }],
-          ...draft.spec,
-        },
-      } as KubeObject
-      store.add('pods', { ...pod, status: runningStatus(pod, at) })
+      const pod = seededPod(options.namespace, n, makePod(n), this.nowMs)
+      kubelet.inert.add(pod.metadata.uid)
+      store.add('pods', pod)
     }
   }
 
   /** As they are, past all checks. What controllers make of them is another matter: `pauseController` keeps them away. */
   plant(resource: string, count: number, make: (n: number) => Draft): void {
     const { store, options } = this.cluster
-    const { kind, storedVersion, isNamespaced } = this.cluster.resource(resource)
-    const apiVersion = apiVersionOf(this.cluster.resource(resource), storedVersion)
-    for (let n = 0; n < count; n++) {
-      const draft = make(n)
-      const at = {
-        resourceVersion: '',
-        generation: 1,
-        creationTimestamp: rfc3339(this.nowMs),
-        uid: crypto.randomUUID(),
-      }
-      const metadata = {
-        name: `planted-${n}`,
-        ...(isNamespaced && { namespace: options.namespace }),
-        ...draft.metadata,
-        ...at,
-      }
-      store.add(resource, { apiVersion, kind, ...draft, metadata } as KubeObject)
-    }
+    const kind = this.cluster.resource(resource)
+    for (let n = 0; n < count; n++) store.add(resource, plantedObject(kind, options.namespace, n, make(n), this.nowMs))
   }
 
   #pod(name: string): KubeObject {
@@ -231,30 +191,5 @@ export class PodControl {
     this.cluster.store.change('pods', this.#pod(pod), (draft) => {
       draft.status = change(draft.status ?? {})
     })
-  }
-}
-
-function runningStatus(pod: KubeObject, at: string): Json {
-  const condition = (type: string) => ({ type, status: 'True', lastTransitionTime: at })
-  const statusOf = ({ name, image }: { name: string; image: string }) => ({
-    name,
-    image,
-    imageID: '',
-    state: { running: { startedAt: at } },
-    lastState: {},
-    ready: true,
-    started: true,
-    restartCount: 0,
-    containerID: `containerd://${pod.metadata.uid.replaceAll('-', '').repeat(2)}`,
-  })
-  return {
-    phase: 'Running',
-    conditions: ['PodScheduled', 'Initialized', 'Ready', 'ContainersReady'].map(condition),
-    hostIP: '127.0.0.1',
-    podIP: '127.0.0.1',
-    podIPs: [{ ip: '127.0.0.1' }],
-    startTime: at,
-    containerStatuses: specOf(pod).containers.map(statusOf),
-    qosClass: 'BestEffort',
   }
 }

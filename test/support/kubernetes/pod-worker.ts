@@ -1,41 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Bell } from './bell.ts'
-import { ConfigError, commandOf, environmentOf } from './environment.ts'
-import { pull } from './images.ts'
-import { type Condition, type KubeObject, rfc3339 } from './objects.ts'
+import { ContainerMaker } from './container-maker.ts'
+import type { Node } from './node.ts'
+import type { Condition, KubeObject } from './objects.ts'
 import { type PodVerdict, podStatus } from './pod-status.ts'
-import { bytesOf, specOf } from './pods.ts'
-import type { Container, ContainerAsked, Runtime } from './runtime/runtime.ts'
+import { specOf } from './pods.ts'
+import type { Container } from './runtime/runtime.ts'
+import { schedule } from './scheduler.ts'
 import { Slot, type Verdict } from './slot.ts'
-import type { Store } from './store.ts'
-import type { Volumes } from './volumes.ts'
 
-/** What all pods of a node have in common. */
-export type Node = {
-  store: Store
-  runtime: Runtime
-  volumes: Volumes
-  images: Set<string>
-  nowMs: () => number
-  /** So long is a second of grace, and of everything else that a kubelet waits for. */
-  graceScale: number
-  statusLagMs: number
-  isSchedulable: boolean
-  /** Rung when one of these has changed. */
-  bell: Bell
-  stopping: AbortSignal
-  restore: Restore
-  /** Called before the containers of a pod are stopped: what of them is to be kept is taken away. Tells whether anything was. */
-  keep: (podUid: string) => Promise<boolean>
-}
-
-/** What the containers of a pod go on from, by their names; undefined where they begin afresh. */
-export type Restore = (
-  pod: KubeObject,
-  askedOf: () => Promise<Map<string, ContainerAsked>>,
-) => Promise<{ containers: Map<string, Container>; condition: Condition } | undefined>
-
-const PULL_BACKOFF_S = 10
 const CRASH_BACKOFF_S = 10
 const CRASH_BACKOFF_S_MAX = 300
 
@@ -46,7 +18,7 @@ export class PodWorker {
   readonly slots: Slot[]
   /** No waiting and no restarts from here on. */
   readonly #over = new AbortController()
-  #restored: Map<string, Container> | undefined
+  readonly #maker: ContainerMaker
   #conditions: Condition[] = []
   #isInitialized = false
   #isOver = false
@@ -64,6 +36,8 @@ export class PodWorker {
       ...initContainers.map((one) => new Slot(one, one.restartPolicy === 'Always' ? 'sidecar' : 'init', waitsFor)),
       ...containers.map((one) => new Slot(one, 'regular', waitsFor)),
     ]
+    const { signal } = this.#over
+    this.#maker = new ContainerMaker({ node, pod, slots: this.slots, signal, publish: () => this.publish() })
     this.done = this.#run().catch((error: unknown) => {
       if (!this.#over.signal.aborted) throw error
     })
@@ -103,12 +77,13 @@ export class PodWorker {
     const isFirst = this.#deadlineMs === Number.POSITIVE_INFINITY
     this.#deadlineMs = Math.min(this.#deadlineMs, Date.now() + graceMs)
     this.#over.abort()
-    if (!isFirst) return this.#killAtDeadline()
-    await this.#node.keep(this.uid)
-    const all = this.slots.filter(({ role }) => role !== 'sidecar')
-    await this.#stop(all)
+    if (isFirst) {
+      await this.#node.keep(this.uid)
+      await this.#stop(this.slots.filter(({ role }) => role !== 'sidecar'))
+    } else await Promise.race([this.done, sleep(Math.max(0, this.#deadlineMs - Date.now()))])
     await this.#stop(this.slots)
     await this.done
+    await this.#maker.discard()
   }
 
   /** At once, and with this as what is told of it. */
@@ -144,13 +119,10 @@ export class PodWorker {
   }
 
   async #run(): Promise<void> {
-    await this.#schedule()
+    await schedule(this.#node, this.#pod, this.#over.signal)
     this.publish()
-    const restored = await this.#node.restore(this.#pod, () => this.#askedOfAll())
-    if (restored) {
-      this.#restored = restored.containers
-      this.#conditions = [...this.#conditions, restored.condition]
-    }
+    const condition = await this.#maker.restore()
+    if (condition) this.#conditions = [condition]
     const sidecars: Promise<void>[] = []
     for (const slot of this.slots.filter(({ role }) => role !== 'regular')) {
       const begun = Promise.withResolvers<void>()
@@ -180,45 +152,10 @@ export class PodWorker {
     this.publish()
   }
 
-  async #schedule(): Promise<void> {
-    const { store, bell, volumes, nowMs } = this.#node
-    for (;;) {
-      const claim = volumes.missingClaim(this.#pod)
-      if (this.#node.isSchedulable && claim === undefined) break
-      const message =
-        claim === undefined
-          ? '0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.'
-          : `0/1 nodes are available: persistentvolumeclaim "${claim}" not found. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.`
-      store.change('pods', this.#pod, (draft) => {
-        const lastTransitionTime = rfc3339(nowMs())
-        const condition = {
-          type: 'PodScheduled',
-          status: 'False',
-          reason: 'Unschedulable',
-          message,
-          lastTransitionTime,
-        }
-        draft.status = { ...draft.status, conditions: [condition] }
-      })
-      await bell.rung(this.#over.signal)
-    }
-    // One that goes before its turn was never anywhere.
-    await Promise.resolve()
-    this.#over.signal.throwIfAborted()
-    this.#conditions = [{ type: 'PodScheduled', status: 'True' }]
-    store.change('pods', this.#pod, (draft) => {
-      draft.spec = { ...draft.spec, nodeName: draft.spec?.nodeName ?? 'node-1' }
-      draft.status = {
-        ...draft.status,
-        conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime: rfc3339(nowMs()) }],
-      }
-    })
-  }
-
   /** Until it has ended and is not to be begun again. */
   async #keep(slot: Slot, onBegun: () => void = () => {}): Promise<void> {
     for (let failures = 0; ; failures++) {
-      const container = await this.#start(slot)
+      const container = await this.#maker.make(slot)
       if (container.end?.reason !== 'StartError') {
         this.publish()
         onBegun()
@@ -258,65 +195,6 @@ export class PodWorker {
     await this.#wait(seconds)
   }
 
-  async #start(slot: Slot): Promise<Container> {
-    await this.#pull(slot)
-    const restored = this.#restored?.get(slot.spec.name)
-    this.#restored?.delete(slot.spec.name)
-    const container = restored ?? (await this.#node.runtime.start(await this.#asked(slot)))
-    slot.begin(container)
-    return container
-  }
-
-  async #asked(slot: Slot): Promise<ContainerAsked> {
-    const env = await this.#environmentOf(slot)
-    return {
-      id: `${this.uid}/${slot.spec.name}/${slot.restartCount}`,
-      command: commandOf(slot.spec, env),
-      env,
-      workingDir: slot.spec.workingDir,
-      mounts: await this.#node.volumes.mountsOf(this.#pod, slot.spec),
-      memoryBytesMax: bytesOf(slot.spec.resources?.limits?.memory),
-    }
-  }
-
-  async #askedOfAll(): Promise<Map<string, ContainerAsked>> {
-    const all = new Map<string, ContainerAsked>()
-    for (const slot of this.slots) if (slot.role !== 'init') all.set(slot.spec.name, await this.#asked(slot))
-    return all
-  }
-
-  /** What it refers to may still come. */
-  async #environmentOf(slot: Slot): Promise<Record<string, string>> {
-    for (;;) {
-      try {
-        return environmentOf(this.#node.store, this.pod ?? this.#pod, slot.spec)
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error
-        slot.wait('CreateContainerConfigError', error.message)
-        this.publish()
-        await this.#node.bell.rung(this.#over.signal)
-      }
-    }
-  }
-
-  async #pull(slot: Slot): Promise<void> {
-    const { image } = slot.spec
-    for (;;) {
-      this.#over.signal.throwIfAborted()
-      const pulled = pull(image, this.#node.images)
-      if (pulled === 'pulled') return
-      slot.wait(pulled.reason, pulled.message)
-      this.publish()
-      if (pulled.reason === 'InvalidImageName') await this.#node.bell.rung(this.#over.signal)
-      else {
-        await this.#wait(1)
-        slot.wait('ImagePullBackOff', `Back-off pulling image "${image}": ErrImagePull: ${pulled.message}`)
-        this.publish()
-        await this.#wait(PULL_BACKOFF_S)
-      }
-    }
-  }
-
   #wait(seconds: number): Promise<void> {
     return sleep(seconds * this.#node.graceScale, undefined, { signal: this.#over.signal, ref: false })
   }
@@ -325,10 +203,5 @@ export class PodWorker {
     const running = slots.flatMap(({ container }) => (container && !container.end ? container : []))
     const graceMs = Math.max(0, this.#deadlineMs - Date.now())
     await Promise.all(running.map((container) => (graceMs > 0 ? container.stop(graceMs) : container.kill())))
-  }
-
-  async #killAtDeadline(): Promise<void> {
-    await sleep(Math.max(0, this.#deadlineMs - Date.now()))
-    await Promise.all(this.containers.filter(({ end }) => !end).map((container) => container.kill()))
   }
 }

@@ -1,5 +1,5 @@
-import type { Target } from './api.ts'
 import type { Resource } from './resources.ts'
+import type { Target } from './target.ts'
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection'
 

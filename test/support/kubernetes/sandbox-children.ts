@@ -1,5 +1,5 @@
 import type { Draft, KubeObject, OwnerReference } from './objects.ts'
-import { type PodSpec, specOf } from './pods.ts'
+import type { PodSpec } from './pods.ts'
 import { nameHash, sandboxSpec } from './sandboxes.ts'
 
 export const POD_NAME = 'agents.x-k8s.io/pod-name'
@@ -70,10 +70,3 @@ function replaced(is: Record<string, string>, wanted: Record<string, string>, be
   const given = Object.entries(wanted).filter(([key]) => !isReserved(key))
   return Object.fromEntries([...kept, ...given])
 }
-
-/** The names of what a pod is made of, for those who look for it. */
-export const claimNamesOf = (sandbox: KubeObject) =>
-  (sandboxSpec(sandbox).volumeClaimTemplates ?? []).map(({ metadata }) => `${metadata.name}-${sandbox.metadata.name}`)
-
-export const isOver = (pod: KubeObject) => ['Failed', 'Succeeded'].includes(String(pod.status?.phase))
-export const nodeOf = (pod: KubeObject) => specOf(pod).nodeName

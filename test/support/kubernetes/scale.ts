@@ -1,8 +1,9 @@
-import { type Answer, type Api, type Asking, shown, type Target } from './api.ts'
+import type { Answer, Api, Asking } from './api.ts'
 import { methodNotAllowed } from './api-error.ts'
 import { isObject, type KubeObject } from './objects.ts'
 import { PATCH_TYPES } from './patches.ts'
 import type { Verb } from './routes.ts'
+import { shown, type Target } from './target.ts'
 
 /** How many there shall be of something, and nothing else of it. */
 export function onScale(api: Api, verb: Verb, target: Target, asking: Asking): Answer {

@@ -17,6 +17,7 @@ import { Requests } from './requests.ts'
 import { Runtime } from './runtime/runtime.ts'
 import type { SnapshotController } from './snapshot-controller.ts'
 import type { WatchDrop } from './watches.ts'
+import { EXEC_PROTOCOLS } from './websocket.ts'
 
 export type FakeKubernetesOptions = Partial<ClusterOptions> & { token?: string }
 
@@ -55,6 +56,8 @@ export class FakeKubernetes extends PodControl {
       answers: this.#answers,
       requests: this.requests,
       latencyMs: 0,
+      execProtocols: EXEC_PROTOCOLS,
+      execSockets: new Set(),
       stopping: this.#stopping.signal,
     }
     server.on('request', (request, response) => this.#track(this.#serve(request, response)))
@@ -131,6 +134,19 @@ export class FakeKubernetes extends PodControl {
   cutLogs(how: LogCut, next?: { afterBytes: number; times?: number }): void {
     if (next) this.cluster.logs.cutNext(how, next.afterBytes, next.times ?? 1)
     else this.cluster.logs.cut(how)
+  }
+
+  /** Of all commands that are being run. Closed is a socket that says nothing of an end, and ends. */
+  cutExecs(how: 'reset' | 'close'): void {
+    for (const socket of this.#desk.execSockets) {
+      if (how === 'reset') socket.terminate()
+      else socket.close(1000)
+    }
+  }
+
+  /** As a server that does not know the newer ones. */
+  set execProtocols(protocols: readonly string[]) {
+    this.#desk.execProtocols = protocols
   }
 
   /** What goes wrong with the snapshots of pods, and what is known of their memory. */

@@ -2,6 +2,7 @@ import { cp, mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { ControlLoop } from './control-loop.ts'
 import type { Kubelet } from './kubelet.ts'
+import type { Restore } from './node.ts'
 import { type Condition, conditionOf, conditionsOf, type KubeObject, withCondition } from './objects.ts'
 import type { Office } from './office.ts'
 import type { PodMemory } from './pod-memory.ts'
@@ -16,7 +17,6 @@ import {
   SNAPSHOTS,
   TRIGGERS,
 } from './pod-snapshots.ts'
-import type { Restore } from './pod-worker.ts'
 import { NAME_HASH } from './sandbox-children.ts'
 import type { Change } from './store.ts'
 import type { Volumes } from './volumes.ts'

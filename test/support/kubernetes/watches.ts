@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
-import { shown, type Target } from './api.ts'
 import { type ApiError, badRequest, expired } from './api-error.ts'
 import { fullJson } from './json.ts'
 import type { KubeObject } from './objects.ts'
 import { apiVersionOf } from './resources.ts'
 import { type Selector, selectorOf } from './selectors.ts'
 import type { Change, Store } from './store.ts'
+import { shown, type Target } from './target.ts'
 
 /** What may happen to the watches that are open. */
 export type WatchDrop =

@@ -25,10 +25,10 @@ const { WebSocketServer } = createRequire(import.meta.url)('ws') as {
   WebSocketServer: new (options: Options) => SocketServer
 }
 
-const PROTOCOLS = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
+export const EXEC_PROTOCOLS = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 
 /** Turns connections into sockets of the newest protocol that both sides speak. */
-export function socketServer(protocols: readonly string[] = PROTOCOLS): SocketServer {
+export function socketServer(protocols: readonly string[]): SocketServer {
   return new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
