@@ -43,7 +43,7 @@ export type Claim = {
 const SUFFIX = '-claim'
 
 export const claimNameOf = (home: Home, owner: { life: string }) => `${nameOf(home, owner)}${SUFFIX}`
-export const isClaimName = (name: string) => name.endsWith(SUFFIX)
+export const isClaimName = (name: string) => name.startsWith('sandman-') && name.endsWith(SUFFIX)
 
 export const claimsPath = ({ cluster }: Site) =>
   `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${cluster.home.namespace}/sandboxclaims`

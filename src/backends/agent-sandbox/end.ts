@@ -1,7 +1,7 @@
 import { BackendError, type Call, type Target } from '../backend.ts'
 import { deletePod } from '../kubernetes/end.ts'
 import { isAbsent, isConflict } from '../kubernetes/errors.ts'
-import { incarnationOf } from '../kubernetes/pod.ts'
+import { incarnationOf, type Pod } from '../kubernetes/pod.ts'
 import { overtaken } from '../kubernetes/targets.ts'
 import { deleteClaim } from './claim.ts'
 import { findInstance, type Instance } from './instance.ts'
@@ -50,10 +50,7 @@ async function endInstance(site: Site, instance: Instance, call: Call): Promise<
   if (sandbox && !(await deleteSandbox(site, sandbox, call))) return false
   if (claim) await deleteClaim(site, claim, call)
   // Otherwise it would have as long to end as one that somebody else deletes.
-  if (pod)
-    await deletePod(site.cluster, pod, ref, call).catch((error: unknown) => {
-      if (!(error instanceof BackendError && error.type === 'overtaken')) throw error
-    })
+  if (pod) await removePod(site, instance, pod, call)
   const until = Date.now() + GONE_MS_MAX
   for (let looks = 0; ; await site.cluster.watch.change(ref, lookAgainMs(looks++), call)) {
     const left = await findInstance(site, ref, call)
@@ -62,6 +59,16 @@ async function endInstance(site: Site, instance: Instance, call: Call): Promise<
     if (Date.now() > until)
       throw new BackendError('sandbox_unreachable', `${ref} was deleted, and is still there: is its controller?`)
   }
+}
+
+/** A pod out of a pool has not our labels: nobody tells of it. */
+const UNWATCHED_MS = 250
+
+/** Where there is another one already, that is as good. */
+export async function removePod(site: Site, { ref, claim }: Instance, pod: Pod, call: Call): Promise<void> {
+  await deletePod(site.cluster, pod, ref, call, claim && UNWATCHED_MS).catch((error: unknown) => {
+    if (!(error instanceof BackendError && error.type === 'overtaken')) throw error
+  })
 }
 
 /** All that it owns goes before it does, so that what is gone has left nothing. */

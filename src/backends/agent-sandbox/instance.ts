@@ -19,9 +19,8 @@ export type Instance = { ref: string; claim: Claim | undefined; sandbox: Sandbox
 export async function findInstance(site: Site, ref: string, call: Call): Promise<Instance | undefined> {
   const { cluster } = site
   const name = nameIn(cluster.home, ref)
-  const isClaimed = isClaimName(name)
-  const claim = isClaimed ? await findClaim(site, name, call) : undefined
-  const sandbox = isClaimed && !claim ? undefined : await findOf(site, claim, name, call)
+  const claim = isClaimName(name) ? await findClaim(site, name, call) : undefined
+  const sandbox = await findOf(site, claim, name, call)
   const owned = claim ?? sandbox
   if (!owned) {
     await requireSame(cluster, ref, call)

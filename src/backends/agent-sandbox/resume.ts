@@ -1,10 +1,10 @@
 import { BackendError, type Call } from '../backend.ts'
-import { deletePod } from '../kubernetes/end.ts'
 import { incarnationOf, type Pod } from '../kubernetes/pod.ts'
 import { stateOf } from '../kubernetes/pod-state.ts'
 import { isMeant, verify } from './checkpoints.ts'
 import { claimRestoring } from './claim.ts'
 import { startClaimed } from './create-claim.ts'
+import { removePod } from './end.ts'
 import { type Instance, requireInstance } from './instance.ts'
 import { CHANGES_MAX, lookAgainMs } from './patience.ts'
 import { changeSandbox, MARK, type Sandbox } from './resource.ts'
@@ -73,7 +73,7 @@ async function wake(site: Site, instance: Instance, from: string, call: Call): P
   const now = claim ? (await requireInstance(site, ref, call)).sandbox : sandbox
   if (!now || now.uid !== sandbox.uid || now.isToSleep !== sandbox.isToSleep) return false
   if (!(await changeSandbox(site, now, { metadata: { annotations: marks }, spec }, call))) return false
-  if (pod && hasEnded) await remove(site, ref, pod, call) // its controller makes another
+  if (pod && hasEnded) await removePod(site, instance, pod, call) // its controller makes another
   return true
 }
 
@@ -103,7 +103,7 @@ async function whenReady(site: Site, ref: string, call: Call): Promise<Instance 
     if (pod && (state?.is === 'ended' || state?.is === 'evicted')) {
       if (replaced++ >= REPLACED_MAX)
         throw new BackendError('sandbox_unreachable', `${ref} was woken, and has ended again: ${state.why}`)
-      await remove(site, ref, pod, call)
+      await removePod(site, instance, pod, call)
     }
     if (pod && isReady(sandbox, pod)) {
       if (!isProven(sandbox, pod)) {
@@ -114,12 +114,6 @@ async function whenReady(site: Site, ref: string, call: Call): Promise<Instance 
     } else if (Date.now() > until) return undefined
     await site.cluster.watch.change(pod?.name ?? sandbox.podName, lookAgainMs(looks), call)
   }
-}
-
-async function remove(site: Site, ref: string, pod: Pod, call: Call): Promise<void> {
-  await deletePod(site.cluster, pod, ref, call).catch((error: unknown) => {
-    if (!(error instanceof BackendError && error.type === 'overtaken')) throw error // there is another one already
-  })
 }
 
 function missing(checkpointRef: string, why: string): BackendError {

@@ -13,14 +13,20 @@ import { overtaken } from './targets.ts'
 const GRACE_SECONDS = 1
 /** How long a node may take to say that it has ended it. */
 const GONE_MS_MAX = 45_000
-/** A change is told of; this is for those that were not. */
+/** A change is told of; this is for those that were not. Whoever has a pod that nobody tells of looks more often. */
 const LOOK_AGAIN_MS = 2_000
 
 /**
  * Deletes a pod, with its uid as the condition: what has the same name by then is another one, and stays. Returns when the API server
  * says that it is gone.
  */
-export async function deletePod(cluster: Cluster, { name, uid }: Pod, ref: string, call: Call): Promise<void> {
+export async function deletePod(
+  cluster: Cluster,
+  { name, uid }: Pod,
+  ref: string,
+  call: Call,
+  everyMs = LOOK_AGAIN_MS,
+): Promise<void> {
   const { api, home } = cluster
   const path = `${podsPath(home)}/${name}`
   const body = { kind: 'DeleteOptions', apiVersion: 'v1', gracePeriodSeconds: GRACE_SECONDS, preconditions: { uid } }
@@ -31,7 +37,7 @@ export async function deletePod(cluster: Cluster, { name, uid }: Pod, ref: strin
     if (says(error, 409, 'Conflict')) throw overtaken(ref, `${uid} is gone, and there is another one of its name`)
     throw error
   }
-  await whenGone(cluster, { name, uid }, ref, call)
+  await whenGone(cluster, { name, uid }, ref, call, everyMs)
 }
 
 export async function whenGone(
@@ -39,8 +45,9 @@ export async function whenGone(
   { name, uid }: Pick<Pod, 'name' | 'uid'>,
   ref: string,
   call: Call,
+  everyMs = LOOK_AGAIN_MS,
 ): Promise<void> {
-  for (const until = Date.now() + GONE_MS_MAX; ; await cluster.watch.change(name, LOOK_AGAIN_MS, call)) {
+  for (const until = Date.now() + GONE_MS_MAX; ; await cluster.watch.change(name, everyMs, call)) {
     const pod = await findPod(cluster, name, call)
     if (pod?.uid !== uid) return
     if (Date.now() < until) continue
