@@ -9,7 +9,7 @@ export type OpenOptions = {
   docker?: { pause?: 'freeze' | 'disk' | 'checkpoint' | undefined; network?: string | undefined } | undefined
   /** What is left out the SDK takes from the environment. */
   e2b?: Partial<Record<'apiKey' | 'apiUrl' | 'domain' | 'sandboxUrl', string | undefined>> | undefined
-  kubernetes?: Omit<KubernetesOptions, 'fleet' | 'connection'> | undefined
+  kubernetes?: Omit<KubernetesOptions, 'fleet'> | undefined
   agentuity?: Partial<Record<'apiKey' | 'url' | 'region' | 'orgId', string | undefined>> | undefined
 }
 

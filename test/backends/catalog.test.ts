@@ -10,6 +10,7 @@ test.each(BACKEND_NAMES)('what the catalog says of %s is what it can do', async 
     dataFolder: os.tmpdir(),
     e2b: { apiKey: 'no key is needed to open it' },
     agentuity: { apiKey: 'nor for this one' },
+    kubernetes: { connection: { server: 'http://127.0.0.1:1', token: 'nobody is asked' }, pause: 'disk' },
   })
   expect(listedAbilities()).toContainEqual(abilitiesOf(backend))
   await backend.close()

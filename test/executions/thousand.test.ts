@@ -22,7 +22,9 @@ describeExecutions(
       }
       const agents = () =>
         executions.flatMap(({ id, sandboxId }) => provider.instancesOf(sandboxId)[0]?.agents.get(id) ?? [])
+      // Who has broken off attaches twice, so that alone does not mean that all of them have begun.
       await expect.poll(() => provider.count('attach'), { timeout: 60_000 }).toBeGreaterThanOrEqual(executions.length)
+      await expect.poll(() => agents().length, { timeout: 60_000 }).toBe(executions.length)
       const startedMs = Math.round(performance.now() - askedAt)
       const starting = await worker.measure()
 
