@@ -43,7 +43,7 @@ const every = {
   hookTimeout: 60_000,
   expect: { poll: { timeout: 30_000 } },
   // Much of a test's time is spent waiting for processes, so two cores carry more than two files.
-  maxWorkers: 5,
+  maxWorkers: 4,
 }
 
 export default defineConfig({

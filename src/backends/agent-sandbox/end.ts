@@ -35,7 +35,9 @@ export async function endWhile(
 
 function requireEndable(instance: Instance, { ref, incarnation }: Target): void {
   const { is } = sightingOf(instance)
-  const isAwake = instance.pod && is !== 'suspended' && is !== 'lost'
+  // Of what is lost, or is being deleted by somebody else, nothing can be woken any more that a late end could hit.
+  if (is === 'lost' || instance.claim?.isDeleted || instance.sandbox?.isDeleted) return
+  const isAwake = instance.pod && is !== 'suspended'
   const now = isAwake && instance.pod ? incarnationOf(instance.pod) : null
   if (now !== incarnation)
     throw overtaken(ref, `it is ${now ?? 'one that does not run'}, and ${incarnation ?? 'such a one'} was meant`)

@@ -259,3 +259,21 @@ test('a pool that is gone keeps nobody who was taken from it from waking', async
   await kubernetes.when(POOLS, 'passing', (pool) => pool === undefined)
   await fleet.resume(target.ref, checkpointRef)
 })
+
+test('who ends it while somebody else has half ended it has ended it, too', async () => {
+  const fleet = await openFleet(kubernetes, POOL)
+  const target = await take(fleet)
+  const got = gotBy(target.ref)
+  const deleting = kubernetes.holdOnceAt('delete sandboxclaims')
+  const first = fleet.end(target.ref, target.incarnation)
+  await deleting.entered(1)
+  await kubernetes.when(
+    SANDBOXES,
+    got,
+    (sandbox) => sandbox === undefined || sandbox.metadata.deletionTimestamp !== undefined,
+  )
+  await fleet.end(target.ref, target.incarnation)
+  deleting.open()
+  await first
+  expect(claimsOf(fleet)).toEqual([])
+})
