@@ -50,7 +50,8 @@ export async function reap(deps: ReapDeps, { signal }: { signal: AbortSignal }):
         // What has been asked for before, and cannot be done, is not in the way of what can.
         if (ends && answer !== 'work' && answer !== 'wait') destroyed--
       })
-      if (due.length < max) break
+      // Fewer than asked for may only mean that somebody else has hold of the others, who may stop for the same reason.
+      if (due.length === 0) break
     }
   }
   const renewed = await renewLeases(deps, signal, isOver)

@@ -202,6 +202,23 @@ describeWorld(
       for (const each of due) expect(await stateOf(world(), each)).toBe('suspended')
     })
 
+    test('goes on behind a sandbox that somebody else has hold of', async () => {
+      const due: Sandbox[] = []
+      for (let i = 0; i < 5; i++) due.push(await world().running({ ttl: { idle: '1h' } }))
+      const [held, ...others] = due as [Sandbox, ...Sandbox[]]
+      const { reap, advance, events } = housekeeper(world(), { housekeeping: { reapBatch: 2 } })
+      advance(HOUR_MS)
+      await world()
+        .db.transaction()
+        .execute(async (elsewhere) => {
+          await sql`select from sandman.sandboxes where id = ${held.id} for update`.execute(elsewhere)
+          await reap()
+        })
+      expect(events.count('reaper.asked')).toBe(others.length)
+      await reap()
+      for (const each of due) expect(await stateOf(world(), each)).toBe('suspended')
+    })
+
     test('leaves what another fleet in the same database has', async () => {
       const theirs = { fleet: `other-${randomUUID().slice(0, 8)}` }
       const id = `sbx_${'0'.repeat(18)}${randomUUID().slice(0, 8)}`

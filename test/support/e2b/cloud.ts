@@ -219,7 +219,7 @@ export class Cloud {
     this.#lastStartMs = Math.max(this.#lastStartMs + 1, this.#nowMs())
     const startedAtMs = this.#lastStartMs
     const live: Live = { id, settings, vm, state: 'running', startedAtMs, endAtMs: startedAtMs, transition: undefined }
-    keepAlive(live, ttlS, 'to', this.#nowMs(), this.#limits)
+    keepAlive(live, ttlS, 'to', startedAtMs, this.#limits)
     this.live.set(id, live)
     return live
   }
