@@ -108,8 +108,9 @@ onEngine(() => {
 
   test('a second attempt goes on with what the first is still stopping, and dying does not lose it', async () => {
     const bench = await setup({ pause: 'disk' })
-    const slow = sh('trap "sleep 1; exit 0" TERM; while :; do sleep 0.05; done')
+    const slow = sh('trap "sleep 1; exit 0" TERM; touch /ready; while :; do sleep 0.05; done')
     const target = await bench.create({ agent: { command: slow } })
+    await bench.run(target, 'until [ -e /ready ]; do sleep 0.05; done')
     const { wire, backend } = await wired(bench)
     const abort = new AbortController()
     wire.fail({ kind: 'hang' }, ({ path }) => {

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { KubeObject } from '../../support/kubernetes/objects.ts'
 import { as, gone, refusal, running, setup, sh, watch } from './fake-setup.ts'
+import { said } from './runtime-setup.ts'
 
 type Status = {
   name: string
@@ -118,9 +119,18 @@ describe('a pod', () => {
   })
 
   test('stops its native sidecar when all else has ended', async () => {
-    const { create, cluster } = await setup()
-    const sidecar = { ...sh('tools', 'trap "exit 0" TERM; while :; do sleep 0.01; done'), restartPolicy: 'Always' }
-    await create('a', { initContainers: [sidecar, sh('first', 'echo done')], containers: [sh('agent', 'sleep 0.05')] })
+    const { create, cluster, core, namespace } = await setup()
+    const script = 'trap "exit 0" TERM; echo ready; while :; do sleep 0.01; done'
+    const agent = {
+      ...sh('agent', 'until [ -e $FILE ]; do sleep 0.01; done'),
+      env: [{ name: 'FILE', value: '/data/go' }],
+    }
+    await core.createNamespacedPersistentVolumeClaim({ namespace, body: { metadata: { name: 'd' } } })
+    await create('a', {
+      initContainers: [{ ...sh('tools', script), restartPolicy: 'Always' }, sh('first', 'echo done')],
+      containers: [{ ...agent, volumeMounts: [{ name: 'data', mountPath: '/data' }] }],
+      volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'd' } }],
+    })
     const pod = await running(cluster, 'a')
     expect(listOf(pod, 'initContainerStatuses').map(({ name }) => name)).toEqual(['first', 'tools'])
     expect(statusOf(pod, 'first')).toMatchObject({
@@ -128,6 +138,8 @@ describe('a pod', () => {
       ready: true,
     })
     expect(statusOf(pod, 'tools')?.state.running).toBeDefined()
+    await said(cluster.container('a', 'tools'), 'ready')
+    writeFileSync(path.join(cluster.folderOfClaim('d'), 'go'), '')
     const ended = await cluster.when('pods', 'a', (pod) => pod?.status?.phase === 'Succeeded')
     expect(statusOf(ended, 'tools')?.state.terminated).toMatchObject({ exitCode: 0 })
   })
@@ -254,7 +266,8 @@ describe('a pod', () => {
 describe('a deletion', () => {
   test('gives a pod its time, and can only be made shorter', async () => {
     const { run, cluster, core, namespace, config } = await setup({ graceScale: 1_000 })
-    await run('a', 'trap "echo no" TERM; while :; do sleep 0.01; done')
+    await run('a', 'trap "echo no" TERM; echo ready; while :; do sleep 0.01; done')
+    await said(cluster.container('a', 'agent'), 'ready')
     const { events } = await watch(config, '/api/v1/namespaces/agents/pods', { resourceVersion: '0' })
     const asked = await core.deleteNamespacedPod({ name: 'a', namespace })
     expect(asked.metadata).toMatchObject({ deletionGracePeriodSeconds: 30 })

@@ -5,6 +5,7 @@ import type { Json, KubeObject } from '../../support/kubernetes/objects.ts'
 import { SANDBOXES } from '../../support/kubernetes/sandboxes.ts'
 import type { FakeKubernetesOptions } from '../../support/kubernetes/server.ts'
 import { as, gone, refusal, setup as setupCluster, sh } from './fake-setup.ts'
+import { said } from './runtime-setup.ts'
 
 type Version = 'v1beta1' | 'v1alpha1'
 
@@ -111,9 +112,10 @@ describe('a sandbox', () => {
   test('that is woken before it slept waits for its old pod, and is ready as long as that is', async () => {
     const { create, patch, when, cluster, core, namespace } = await setup({ graceScale: 1_000 })
     await create('a', {
-      podTemplate: { spec: { containers: [sh('agent', 'trap "" TERM; while :; do sleep 0.01; done')] } },
+      podTemplate: { spec: { containers: [sh('agent', 'trap "" TERM; echo ready; while :; do sleep 0.01; done')] } },
     })
     await when('a', READY)
+    await said(cluster.container('a', 'agent'), 'ready')
     const before = cluster.get('pods', 'a')?.metadata.uid
     await patch('a', { spec: { operatingMode: 'Suspended' } })
     await when('a', { Suspended: 'False PodTerminating' })

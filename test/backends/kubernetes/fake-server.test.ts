@@ -1,6 +1,7 @@
 import { CoreV1Api, KubernetesObjectApi, VersionApi } from '@kubernetes/client-node'
 import { describe, expect, test } from 'vitest'
 import { as, configOf, gone, pod, refusal, running, setup, sh, watch } from './fake-setup.ts'
+import { said } from './runtime-setup.ts'
 
 const PODS = '/api/v1/namespaces/agents/pods'
 const jsonPatch = { 'content-type': 'application/json-patch+json' }
@@ -392,8 +393,9 @@ describe('deletions', () => {
     const { core, namespace, create, cluster } = await setup()
     const { metadata } = await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'owner' } } })
     const ownerReferences = [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'owner', uid: metadata?.uid ?? '' }]
-    await create('owned', { containers: [sh('agent', 'trap "" TERM; sleep 1000')] }, { ownerReferences })
+    await create('owned', { containers: [sh('agent', 'trap "" TERM; echo ready; sleep 1000')] }, { ownerReferences })
     await running(cluster, 'owned')
+    await said(cluster.container('owned', 'agent'), 'ready')
     await core.deleteNamespacedConfigMap({ name: 'owner', namespace, propagationPolicy: 'Foreground' })
     await cluster.when('pods', 'owned', (pod) => pod?.metadata.deletionTimestamp !== undefined)
     expect(cluster.get('configmaps', 'owner')?.metadata.finalizers).toEqual(['foregroundDeletion'])

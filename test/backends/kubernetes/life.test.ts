@@ -95,9 +95,10 @@ describe('a sandbox that is made', () => {
 
   test('while the one before it, of the same name, is still being deleted, is made by a later attempt', async () => {
     const fleet = await openFleet(kubernetes)
-    const wanted = fleet.wanted({ agent: { command: sh('trap "" TERM; sleep 1000') } })
+    const wanted = fleet.wanted({ agent: { command: sh('trap "" TERM; echo ready; sleep 1000') } })
     const { ref } = await fleet.backend.create(wanted, call())
     const first = await fleet.made(ref)
+    await fleet.hearUntil(first.own, 'ready\n')
     kubernetes.loseNode(first.name, { isEvicted: true })
     expect(await failure(fleet.backend.create(wanted, call()))).toMatchObject({
       type: 'sandbox_unreachable',
