@@ -51,7 +51,7 @@ export function commandCases(suite: Suite): Case[] {
         })
         await bench.run(target, '(while :; do echo . >> ticks; sleep 0.05; done) > /dev/null 2>&1 &')
         const agent = await bench.start(target, sh('while :; do echo . >> tocks; sleep 0.05; done'))
-        const count = (file: string) => bench.run(target, `wc -c < ${file}`).then(Number)
+        const count = (file: string) => bench.run(target, `cat ${file} 2>/dev/null | wc -c`).then(Number)
         await until('they tick', async () => ((await count('ticks')) > 0 && (await count('tocks')) > 0) || undefined)
         await bench.backend.endLingering(target, call())
         const counts = [await count('ticks'), await count('tocks')]

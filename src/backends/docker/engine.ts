@@ -1,5 +1,6 @@
 import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
+import { inspect } from 'node:util'
 import type Dockerode from 'dockerode'
 import { BackendError, type Call } from '../backend.ts'
 import { Refusal, Unreadable } from './errors.ts'
@@ -43,6 +44,8 @@ export class Engine {
     // A connection that is kept may have been closed at the other end, and a call that is sent there fails for nothing. So none is;
     // but the other end is not to know, or it closes before it has been heard.
     modem.agent ??= modem.protocol === 'https' ? new https.Agent(KEEPING_NONE) : new http.Agent(KEEPING_NONE)
+    // dockerode writes out all that a request is made of, down to every socket of the agent, whether or not anybody reads it.
+    Object.assign(modem.agent, { [inspect.custom]: () => 'connections' })
     modem.headers = { Connection: 'keep-alive', ...modem.headers }
     this.#dial = modem.dial.bind(modem)
   }
