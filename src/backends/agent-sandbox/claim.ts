@@ -2,6 +2,7 @@ import type { Call } from '../backend.ts'
 import { isAbsent, isConflict, Unreadable } from '../kubernetes/errors.ts'
 import type { Labels } from '../kubernetes/labels.ts'
 import { type Home, nameOf } from '../kubernetes/names.ts'
+import { changeObject, findObject } from '../kubernetes/objects.ts'
 import type { WireMeta } from '../kubernetes/pod.ts'
 import type { AskedAgent } from '../shell/start.ts'
 import { SNAPSHOT_NAME } from './resource.ts'
@@ -49,19 +50,15 @@ export const claimsPath = ({ cluster }: Site) =>
   `/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/${cluster.home.namespace}/sandboxclaims`
 
 export async function findClaim(site: Site, name: string, call: Call): Promise<Claim | undefined> {
-  const path = `${claimsPath(site)}/${name}`
-  const found = await site.cluster.api.json<WireClaim>({ path }, call).catch((error: unknown) => {
-    if (isAbsent(error, name)) return undefined
-    throw error
-  })
+  const path = claimsPath(site)
+  const found = await findObject<WireClaim>(site.cluster.api, { kind: 'SandboxClaim', path, name }, call)
   if (!found) return undefined
   const { metadata = {}, status = {} } = found
   const { uid, resourceVersion, labels = {}, annotations = {} } = metadata
-  if (found.kind !== 'SandboxClaim' || !metadata.name || !uid || !resourceVersion)
-    throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
+  if (!uid || !resourceVersion) throw new Unreadable(`GET ${path}/${name}`, JSON.stringify(found))
   const ready = status.conditions?.find(({ type }) => type === 'Ready')
   return {
-    name: metadata.name,
+    name,
     uid,
     version: resourceVersion,
     labels,
@@ -78,19 +75,11 @@ export async function findClaim(site: Site, name: string, call: Call): Promise<C
 /** Changes it as it was seen; false when it has been changed by somebody else since. */
 export async function changeClaim(
   site: Site,
-  { name, uid, version }: Claim,
-  { metadata = {}, spec }: { metadata?: object; spec?: object },
+  claim: Claim,
+  change: { metadata?: object; spec?: object },
   call: Call,
 ): Promise<boolean> {
-  const body = { metadata: { ...metadata, uid, resourceVersion: version }, ...(spec && { spec }) }
-  const asked = { method: 'PATCH', path: `${claimsPath(site)}/${name}`, body, as: 'merge-patch' } as const
-  return site.cluster.api.json(asked, call).then(
-    () => true,
-    (error: unknown) => {
-      if (isConflict(error)) return false
-      throw error
-    },
-  )
+  return (await changeObject(site.cluster.api, claimsPath(site), claim, change, call)) !== undefined
 }
 
 /** What a claim says of its pods, its controller says of the template of what it got, and says it again and again. */

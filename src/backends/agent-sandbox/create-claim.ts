@@ -3,11 +3,11 @@ import { says } from '../kubernetes/errors.ts'
 import { LABEL, labelsOf } from '../kubernetes/labels.ts'
 import { refOf } from '../kubernetes/names.ts'
 import { incarnationOf } from '../kubernetes/pod.ts'
-import { stateOf } from '../kubernetes/pod-state.ts'
+import { stateOf, whyOf } from '../kubernetes/pod-state.ts'
 import { type AskedAgent, startAgent } from '../shell/start.ts'
 import { CLAIM_MARK, changeClaim, claimNameOf, claimsPath, deleteClaim } from './claim.ts'
 import { type Instance, requireInstance } from './instance.ts'
-import { CHANGES_MAX, lookAgainMs } from './patience.ts'
+import { despiteOthers, lookAgainMs } from './patience.ts'
 import { changeSandbox, MARK } from './resource.ts'
 import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
@@ -84,8 +84,7 @@ async function whenBound(site: Site, ref: string, pool: string, call: Call): Pro
       throw new BackendError('spec_invalid', `Nothing can be claimed from warm pool ${pool}: ${claim.why}`)
     }
     if (Date.now() < until) continue
-    const seen = sightingOf(instance)
-    throw new BackendError('sandbox_unreachable', `${ref} is not there yet: ${'why' in seen ? seen.why : seen.is}`)
+    throw new BackendError('sandbox_unreachable', `${ref} is not there yet: ${whyOf(sightingOf(instance))}`)
   }
 }
 
@@ -98,10 +97,10 @@ export async function startClaimed(site: Site, { ref, claim, pod }: Instance, ca
   if (!agent || !pod) return
   const target = { ref, incarnation: incarnationOf(pod) }
   await site.agents.enter(target, call, (inside) => startAgent(inside, agent, call))
-  for (let changes = 0; changes < CHANGES_MAX; changes++) {
+  const metadata = { annotations: { [MARK.agentIn]: pod.uid } }
+  await despiteOthers(ref, async () => {
     const { sandbox } = await requireInstance(site, ref, call)
-    if (!sandbox || sandbox.annotations[MARK.agentIn] === pod.uid) return
-    if (await changeSandbox(site, sandbox, { metadata: { annotations: { [MARK.agentIn]: pod.uid } } }, call)) return
-  }
-  throw new BackendError('sandbox_unreachable', `${ref} is changed by others again and again`)
+    const isDone = !sandbox || sandbox.annotations[MARK.agentIn] === pod.uid
+    return isDone || (await changeSandbox(site, sandbox, { metadata }, call)) !== undefined
+  })
 }

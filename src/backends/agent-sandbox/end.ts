@@ -5,7 +5,7 @@ import { incarnationOf, type Pod } from '../kubernetes/pod.ts'
 import { overtaken } from '../kubernetes/targets.ts'
 import { deleteClaim } from './claim.ts'
 import { findInstance, type Instance } from './instance.ts'
-import { CHANGES_MAX, lookAgainMs } from './patience.ts'
+import { despiteOthers, lookAgainMs } from './patience.ts'
 import { type Sandbox, sandboxesPath } from './resource.ts'
 import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
@@ -24,13 +24,12 @@ export async function endWhile(
   require: (instance: Instance) => void,
   call: Call,
 ): Promise<void> {
-  for (let changes = 0; changes < CHANGES_MAX; changes++) {
+  await despiteOthers(ref, async () => {
     const instance = await findInstance(site, ref, call)
-    if (!instance) return
+    if (!instance) return true
     require(instance)
-    if (await endInstance(site, instance, call)) return
-  }
-  throw new BackendError('sandbox_unreachable', `${ref} is changed by others again and again`)
+    return endInstance(site, instance, call)
+  })
 }
 
 function requireEndable(instance: Instance, { ref, incarnation }: Target): void {

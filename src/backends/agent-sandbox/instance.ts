@@ -3,6 +3,7 @@ import type { Housing } from '../kubernetes/agents.ts'
 import { requireSame } from '../kubernetes/cluster.ts'
 import { nameIn } from '../kubernetes/names.ts'
 import type { Pod } from '../kubernetes/pod.ts'
+import { whyOf } from '../kubernetes/pod-state.ts'
 import { expired, findPod, requireOwn } from '../kubernetes/pods.ts'
 import { CLAIM_MARK, type Claim, findClaim, isClaimName } from './claim.ts'
 import { findSandbox, MARK, type Sandbox } from './resource.ts'
@@ -63,5 +64,5 @@ export async function housingOf(site: Site, ref: string, call: Call): Promise<Ho
   if (pod && sandbox) return { pod, own, root: rootOf(sandbox, pod) }
   const seen = sightingOf(instance)
   if (seen.is === 'suspended') return undefined
-  throw new BackendError('sandbox_unreachable', `${ref} is not ready: ${'why' in seen ? seen.why : seen.is}`)
+  throw new BackendError('sandbox_unreachable', `${ref} is not ready: ${whyOf(seen)}`)
 }

@@ -18,7 +18,7 @@ export async function listInstances(
   const path = isSecond ? claimsPath(site) : sandboxesPath(site)
   const from = isSecond ? cursor?.slice(CLAIMS.length) || undefined : cursor
   const page = await pageOf(site.cluster, path, { backend: BACKEND, cursor: from }, call)
-  const items = page.items.flatMap((item) => ownedOf(site.cluster.home, item) ?? [])
+  const items = page.data.flatMap((item) => ownedOf(site.cluster.home, item) ?? [])
   if (isSecond) return { items, next: page.next && `${CLAIMS}${page.next}` }
   return { items, next: page.next ?? (site.cluster.options.pool ? CLAIMS : undefined) }
 }

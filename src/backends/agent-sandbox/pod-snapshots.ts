@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { BackendError, type Call, type CheckpointCondition } from '../backend.ts'
-import { isAbsent, Unreadable } from '../kubernetes/errors.ts'
+import { isAbsent } from '../kubernetes/errors.ts'
 import { ANNOTATION, LABEL, type Labels } from '../kubernetes/labels.ts'
 import { nameOf } from '../kubernetes/names.ts'
+import { findObject } from '../kubernetes/objects.ts'
 import type { Pod, WireMeta } from '../kubernetes/pod.ts'
 import { pageOf } from '../kubernetes/pods.ts'
 import { lookAgainMs } from './patience.ts'
@@ -176,14 +177,8 @@ function requireOwn({ cluster: { home } }: Site, name: string, { metadata }: Wir
     throw new BackendError('spec_invalid', `${name} is not of fleet ${home.fleet}`)
 }
 
-async function find(site: Site, kind: Kind, name: string, call: Call): Promise<WireObject | undefined> {
-  const path = `${pathOf(site, kind)}/${name}`
-  const found = await site.cluster.api.json<WireObject>({ path }, call).catch((error: unknown) => {
-    if (isAbsent(error, name)) return undefined
-    throw error
-  })
-  if (found && found.kind !== kind) throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
-  return found
+function find(site: Site, kind: Kind, name: string, call: Call): Promise<WireObject | undefined> {
+  return findObject(site.cluster.api, { kind, path: pathOf(site, kind), name }, call)
 }
 
 async function change(site: Site, kind: Kind, name: string, metadata: object, call: Call): Promise<void> {
@@ -222,13 +217,13 @@ export async function listPodSnapshots(
   const isSecond = cursor?.startsWith(TRIGGERS) ?? false
   const from = isSecond ? cursor?.slice(TRIGGERS.length) || undefined : cursor
   const path = pathOf(site, isSecond ? 'PodSnapshotManualTrigger' : 'PodSnapshot')
-  const { items, next } = await pageOf(site.cluster, path, { backend: 'agent-sandbox', cursor: from }, call)
-  const listed = items.flatMap(({ metadata }) => {
+  const { data, next } = await pageOf(site.cluster, path, { backend: 'agent-sandbox', cursor: from }, call)
+  const items = data.flatMap(({ metadata }) => {
     const { name, labels = {}, annotations = {} } = metadata ?? {}
     const { [LABEL.sandbox]: sandboxId, [LABEL.fleet]: fleet } = labels
     const ref = annotations[ANNOTATION.ref]
     if (!name || !ref || !sandboxId || fleet !== site.cluster.home.fleet) return []
     return [{ ref, what: isSecond ? `${TRIGGER}${name}` : sleepsOnSnapshot(name), sandboxId }]
   })
-  return { items: listed, next: isSecond ? next && `${TRIGGERS}${next}` : (next ?? TRIGGERS) }
+  return { items, next: isSecond ? next && `${TRIGGERS}${next}` : (next ?? TRIGGERS) }
 }

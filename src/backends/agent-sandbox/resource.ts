@@ -1,6 +1,7 @@
 import type { Call } from '../backend.ts'
-import { isAbsent, isConflict, Unreadable } from '../kubernetes/errors.ts'
+import { Unreadable } from '../kubernetes/errors.ts'
 import type { Labels } from '../kubernetes/labels.ts'
+import { changeObject, findObject } from '../kubernetes/objects.ts'
 import { ownerOf, type WireMeta } from '../kubernetes/pod.ts'
 import type { Dialect } from './served.ts'
 import type { Site } from './site.ts'
@@ -84,19 +85,15 @@ export const sandboxesPath = ({ cluster, served }: Site) =>
   `/apis/agents.x-k8s.io/${served.dialect.version}/namespaces/${cluster.home.namespace}/sandboxes`
 
 export async function findSandbox(site: Site, name: string, call: Call): Promise<Sandbox | undefined> {
-  const path = `${sandboxesPath(site)}/${name}`
-  const found = await site.cluster.api.json<WireSandbox>({ path }, call).catch((error: unknown) => {
-    if (isAbsent(error, name)) return undefined
-    throw error
-  })
-  return found && sandboxOf(site, found, `GET ${path}`)
+  const path = sandboxesPath(site)
+  const found = await findObject<WireSandbox>(site.cluster.api, { kind: 'Sandbox', path, name }, call)
+  return found && sandboxOf(site, found, `GET ${path}/${name}`)
 }
 
 export function sandboxOf({ served }: Site, found: WireSandbox, asked: string): Sandbox {
   const { kind, metadata = {}, spec = {}, status = {} } = found
   const { name, uid, resourceVersion, generation = 0, labels = {}, annotations = {} } = metadata
-  if (kind !== 'Sandbox' || !name || !uid || !resourceVersion)
-    throw new Unreadable(asked, JSON.stringify(found).slice(0, 400))
+  if (kind !== 'Sandbox' || !name || !uid || !resourceVersion) throw new Unreadable(asked, JSON.stringify(found))
   const owner = ownerOf(metadata)
   const conditions = (status.conditions ?? []).map(
     (each) => [each.type, conditionOf(each, generation, served.dialect)] as const,
@@ -143,22 +140,14 @@ function conditionOf(condition: WireCondition, generation: number, { version }: 
   }
 }
 
-/**
- * Changes it as it was seen: undefined when it has been changed by somebody else since, which includes its controller. Then it has to be
- * looked at again.
- */
+/** Changes it as it was seen: undefined when somebody else, or its controller, has changed it since. */
 export async function changeSandbox(
   site: Site,
-  { name, uid, version }: Sandbox,
-  { metadata = {}, spec }: { metadata?: object; spec?: object },
+  sandbox: Sandbox,
+  change: { metadata?: object; spec?: object },
   call: Call,
 ): Promise<Sandbox | undefined> {
-  const path = `${sandboxesPath(site)}/${name}`
-  const body = { metadata: { ...metadata, uid, resourceVersion: version }, ...(spec && { spec }) }
-  const asked = { method: 'PATCH', path, body, as: 'merge-patch' } as const
-  const changed = await site.cluster.api.json<WireSandbox>(asked, call).catch((error: unknown) => {
-    if (isConflict(error)) return undefined
-    throw error
-  })
-  return changed && sandboxOf(site, changed, `PATCH ${path}`)
+  const path = sandboxesPath(site)
+  const changed = await changeObject<WireSandbox>(site.cluster.api, path, sandbox, change, call)
+  return changed && sandboxOf(site, changed, `PATCH ${path}/${sandbox.name}`)
 }

@@ -6,7 +6,7 @@ import { claimRestoring } from './claim.ts'
 import { startClaimed } from './create-claim.ts'
 import { removePod } from './end.ts'
 import { type Instance, requireInstance } from './instance.ts'
-import { CHANGES_MAX, lookAgainMs } from './patience.ts'
+import { despiteOthers, lookAgainMs } from './patience.ts'
 import { changeSandbox, MARK, type Sandbox } from './resource.ts'
 import { restoring, settle } from './settle.ts'
 import { checkpointRefOf, isExpired, isProven, isReady, PROOF_MS_MAX, sightingOf, snapshotIn } from './sighting.ts'
@@ -30,13 +30,11 @@ type Sleeping = { ref: string; checkpointRef: string | undefined }
  * Killed half-way: what it is woken from stays written down until it was seen to be awake, so that whoever asks again goes on.
  */
 export async function resume(site: Site, { ref, checkpointRef }: Sleeping, call: Call): Promise<void> {
-  for (let changes = 0; ; changes++) {
-    if (changes >= CHANGES_MAX)
-      throw new BackendError('sandbox_unreachable', `${ref} is changed by others again and again`)
+  await despiteOthers(ref, async () => {
     const before = await requireInstance(site, ref, call)
     const seen = sightingOf(before)
     if (seen.is === 'lost') throw missing(checkpointRef ?? ref, seen.why)
-    if (seen.is !== 'suspended') break
+    if (seen.is !== 'suspended') return true
     const from = checkpointRef ?? checkpointRefOf(before)
     if (!isMeant(before, from)) throw missing(from, `what sleeps is ${checkpointRefOf(before)}`)
     const condition = await verify(site, from, call)
@@ -44,8 +42,8 @@ export async function resume(site: Site, { ref, checkpointRef }: Sleeping, call:
       throw new BackendError('sandbox_unreachable', `Cannot resume from ${from} yet: it is still being written`)
     if (condition.is !== 'ready')
       throw new BackendError(`checkpoint_${condition.is}`, `Cannot resume from ${from}: ${condition.why}`)
-    if (await wake(site, before, from, call)) break
-  }
+    return wake(site, before, from, call)
+  })
   const awake = await whenReady(site, ref, call)
   if (awake) await startClaimed(site, awake, call)
 }

@@ -38,8 +38,7 @@ type GroupList = { kind?: string; groups?: { name: string; versions: { version: 
 export async function discover(api: Api, call: Call): Promise<Served> {
   const path = '/apis'
   const found = await api.json<GroupList>({ path }, call)
-  if (found.kind !== 'APIGroupList' || !found.groups)
-    throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
+  if (found.kind !== 'APIGroupList' || !found.groups) throw new Unreadable(`GET ${path}`, JSON.stringify(found))
   const { groups } = found
   const versionsOf = (group: string) =>
     groups.find(({ name }) => name === group)?.versions.map(({ version }) => version) ?? []

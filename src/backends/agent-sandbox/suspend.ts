@@ -1,8 +1,9 @@
 import { BackendError, type Call, type Target } from '../backend.ts'
 import type { Pod } from '../kubernetes/pod.ts'
+import { whyOf } from '../kubernetes/pod-state.ts'
 import { overtaken, requireRunning } from '../kubernetes/targets.ts'
 import { type Instance, requireInstance, rootOf } from './instance.ts'
-import { CHANGES_MAX, lookAgainMs } from './patience.ts'
+import { despiteOthers, lookAgainMs } from './patience.ts'
 import { discardPodSnapshot, takePodSnapshot } from './pod-snapshots.ts'
 import { changeSandbox, MARK, type Sandbox } from './resource.ts'
 import { checkpointRefOf, labelsIn, sightingOf, sleepsOnSnapshot, whyNotReady } from './sighting.ts'
@@ -21,7 +22,7 @@ const ASLEEP_MS_MAX = 240_000
  */
 export async function suspend(site: Site, target: Target, key: string, call: Call): Promise<{ checkpointRef: string }> {
   let taken: { of: string; snapshot: string } | undefined
-  for (let changes = 0; changes < CHANGES_MAX; changes++) {
+  return despiteOthers(target.ref, async () => {
     const instance = await requireInstance(site, target.ref, call)
     const { sandbox, pod } = instance
     if (sandbox?.isToSleep) {
@@ -38,7 +39,7 @@ export async function suspend(site: Site, target: Target, key: string, call: Cal
     if (!isAsleep) requireRunning(pod, target)
     if (!isAsleep && site.keeps === 'memory' && taken?.of !== pod.uid) {
       const snapshot = await snapshotOf(site, instance, pod, key, call)
-      if (snapshot === undefined) continue // somebody else was faster
+      if (snapshot === undefined) return false // somebody else was faster
       taken = { of: pod.uid, snapshot }
     }
     const of = isAsleep ? restores : taken?.snapshot
@@ -52,10 +53,9 @@ export async function suspend(site: Site, target: Target, key: string, call: Cal
       }),
     }
     const spec = site.served.dialect.spec('asleep')
-    if (await changeSandbox(site, sandbox, { metadata: { annotations: marks }, spec }, call))
-      return whenAsleep(site, target.ref, call)
-  }
-  throw new BackendError('sandbox_unreachable', `${target.ref} is changed by others again and again`)
+    const changed = await changeSandbox(site, sandbox, { metadata: { annotations: marks }, spec }, call)
+    return changed !== undefined && whenAsleep(site, target.ref, call)
+  })
 }
 
 /** One whose files would not be there any more runs on. */
@@ -102,10 +102,6 @@ async function whenAsleep(site: Site, ref: string, call: Call): Promise<{ checkp
 }
 
 export function notReady(instance: Instance): BackendError {
-  const seen = sightingOf(instance)
-  const why = 'why' in seen ? seen.why : seen.is
-  return new BackendError(
-    'sandbox_unreachable',
-    `${instance.ref} is not ready: ${why}${instance.sandbox ? whyNotReady(instance.sandbox) : ''}`,
-  )
+  const why = `${whyOf(sightingOf(instance))}${instance.sandbox ? whyNotReady(instance.sandbox) : ''}`
+  return new BackendError('sandbox_unreachable', `${instance.ref} is not ready: ${why}`)
 }

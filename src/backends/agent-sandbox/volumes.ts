@@ -1,5 +1,5 @@
 import type { Call, CheckpointCondition } from '../backend.ts'
-import { isAbsent, Unreadable } from '../kubernetes/errors.ts'
+import { findObject } from '../kubernetes/objects.ts'
 import type { WireMeta } from '../kubernetes/pod.ts'
 import { MARK, type Sandbox } from './resource.ts'
 import type { Site } from './site.ts'
@@ -7,15 +7,9 @@ import type { Site } from './site.ts'
 type WireClaim = { kind?: string; metadata?: WireMeta; status?: { phase?: string } }
 
 /** What its files are on, as the API server has it now; undefined where there is none. */
-async function findVolume({ cluster }: Site, name: string, call: Call): Promise<WireClaim | undefined> {
-  const path = `/api/v1/namespaces/${cluster.home.namespace}/persistentvolumeclaims/${name}`
-  const found = await cluster.api.json<WireClaim>({ path }, call).catch((error: unknown) => {
-    if (isAbsent(error, name)) return undefined
-    throw error
-  })
-  if (found && found.kind !== 'PersistentVolumeClaim')
-    throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
-  return found
+function findVolume({ cluster }: Site, name: string, call: Call): Promise<WireClaim | undefined> {
+  const path = `/api/v1/namespaces/${cluster.home.namespace}/persistentvolumeclaims`
+  return findObject(cluster.api, { kind: 'PersistentVolumeClaim', path, name }, call)
 }
 
 /** Which volumes it has, to be written down once; undefined when they are not all there yet. */

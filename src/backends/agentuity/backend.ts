@@ -1,6 +1,6 @@
 import type { Backend, Call } from '../backend.ts'
 import { type AgentuityOptions, openAccount } from './account.ts'
-import { insideOfRunning, listen, status } from './agents.ts'
+import { askedInside, insideOfRunning } from './agents.ts'
 import { createInstance } from './create.ts'
 import { endInstance } from './end.ts'
 import { answer, answerInPieces } from './errors.ts'
@@ -20,6 +20,7 @@ import { suspend } from './suspend.ts'
 export async function openAgentuityBackend(options: AgentuityOptions): Promise<Backend> {
   const account = await openAccount(options)
   const inside = insideOfRunning(account)
+  const agents = askedInside(account)
   const checkpoints = {
     verify: (ref: string, call: Call) =>
       answer('verify a checkpoint', call, () => verifyCheckpoint(account, ref, call)),
@@ -47,9 +48,9 @@ export async function openAgentuityBackend(options: AgentuityOptions): Promise<B
 
     startAgent: (target, asked, call) => answer('start an agent', call, () => inside.startAgent(target, asked, call)),
     stopAgent: (agent, call) => answer('stop an agent', call, () => inside.stopAgent(agent, call)),
-    agentStatus: (agent, call) => answer('show an agent', call, () => status(account, agent, call)),
+    agentStatus: (agent, call) => answer('show an agent', call, () => agents.status(agent, call)),
     attach: (agent, cursor, call) =>
-      answerInPieces('give the output of an agent', call, () => listen(account, agent, cursor, call)),
+      answerInPieces('give the output of an agent', call, () => agents.listen(agent, cursor, call)),
 
     lists: {
       // What was adopted is in no list; it is looked at by its name, and found.

@@ -11,7 +11,7 @@ import { ask } from './request.ts'
 import { lookUntil, nap } from './waiting.ts'
 
 /** Runs a script, and says last of all how it ended: Agentuity keeps an output apart from its job, and may cut it. */
-const TELLING = 'sh -c "$1"; printf "%s %s\\n" "$2" $?'
+const TELLING = 'sh -c "$1"; printf "%s%s\\n" "$2" $?'
 
 /** The output of a script that has ended, and is not all there, is read so often. */
 const READS_MAX = 5
@@ -103,7 +103,7 @@ function shellOf(account: Account, { ref, incarnation }: Running): Shell {
 }
 
 async function begin(account: Account, ref: string, script: string, call: Call) {
-  const mark = `#${randomUUID()}#`
+  const mark = `#${randomUUID()} ` // nothing that could get lost in a text
   const command = ['sh', '-c', TELLING, 'sandman', script, mark]
   const job = await ask(account, call, (sdk, client, common) =>
     sdk.jobCreate(client, { ...common, sandboxId: ref, options: { command } }),

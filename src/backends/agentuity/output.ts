@@ -1,5 +1,6 @@
 import { unlessGivenUp } from '../answer.ts'
 import type { Call } from '../backend.ts'
+import { EndMark } from '../shell/end-mark.ts'
 import { Refusal, Unanswered } from './errors.ts'
 
 /**
@@ -8,13 +9,12 @@ import { Refusal, Unanswered } from './errors.ts'
  */
 export async function* readOutput(
   url: string,
-  mark: string,
+  word: string,
   call: Call,
 ): AsyncGenerator<Uint8Array, { exitCode: number } | undefined> {
   const abort = new AbortController()
   const signal = AbortSignal.any([call.signal, abort.signal])
-  const last = Buffer.from(`${mark} `)
-  let held: Uint8Array = Buffer.alloc(0)
+  const mark = new EndMark(word)
   try {
     const reader = await open(url, signal, call)
     for (;;) {
@@ -22,18 +22,9 @@ export async function* readOutput(
         throw new Unanswered(error)
       })
       if (done) return undefined
-      const read = Buffer.concat([held, value])
-      const at = read.indexOf(last)
-      if (at !== -1) {
-        if (at > 0) yield read.subarray(0, at)
-        held = read.subarray(at)
-        const said = held.subarray(last.length).toString().split('\n')
-        if (said.length > 1) return { exitCode: Number(said[0]) }
-        continue
-      }
-      const keep = beginningOf(last, read)
-      held = read.subarray(read.length - keep)
-      if (read.length > keep) yield read.subarray(0, read.length - keep)
+      const { shown, exitCode } = mark.read(Buffer.from(value))
+      if (shown.length > 0) yield shown
+      if (exitCode !== undefined) return { exitCode }
     }
   } finally {
     abort.abort() // whoever has heard enough leaves
@@ -49,11 +40,4 @@ async function open(url: string, signal: AbortSignal, call: Call): Promise<Reada
   if (!response.ok || !response.body)
     throw new Refusal(response.status, `the stream of an output is not given (HTTP ${response.status})`)
   return response.body.getReader()
-}
-
-/** How many bytes at the end of what was read may be the beginning of the mark. */
-function beginningOf(mark: Buffer, read: Buffer): number {
-  for (let length = Math.min(mark.length - 1, read.length); length > 0; length--)
-    if (read.subarray(read.length - length).equals(mark.subarray(0, length))) return length
-  return 0
 }

@@ -1,8 +1,5 @@
-import type { Agent, AgentStatus, Call } from '../backend.ts'
-import { attach } from '../shell/attach.ts'
-import { workInside } from '../shell/entering.ts'
-import { partOf } from '../shell/parts.ts'
-import { agentStatus } from '../shell/status.ts'
+import type { Agent, AgentStatus } from '../backend.ts'
+import { askInside, workInside } from '../shell/entering.ts'
 import type { Account } from './account.ts'
 import { enter, insideOf } from './inside.ts'
 import { type Instance, requireInstance, requireRunning } from './instance.ts'
@@ -15,37 +12,18 @@ export const insideOfRunning = (account: Account) =>
     return enter(account, instance, call, work)
   })
 
+export const askedInside = (account: Account) =>
+  askInside(async (agent, call) => {
+    const instance = await requireInstance(account, agent.ref, call)
+    const status = outerStatus(instance, agent)
+    if (status) return { status }
+    const inside = insideOf(account, instance)
+    return { inside, enter: (work) => work(inside) }
+  })
+
 /** What the sandbox itself says of an agent; undefined where that has to be asked for inside. */
 function outerStatus({ ref, isRunning, incarnation }: Instance, agent: Agent): AgentStatus | undefined {
   if (!isRunning) return { is: 'asleep' }
   if (incarnation === agent.incarnation) return undefined
   return { is: 'restarted', why: `${ref} runs since ${incarnation}, and the run of ${agent.incarnation} was meant` }
-}
-
-export async function status(account: Account, agent: Agent, call: Call): Promise<AgentStatus> {
-  const part = partOf(agent.key)
-  const instance = await requireInstance(account, agent.ref, call)
-  const outer = outerStatus(instance, agent)
-  if (outer) return outer
-  try {
-    return await agentStatus(insideOf(account, instance), part, call)
-  } catch (error) {
-    const now = outerStatus(await requireInstance(account, agent.ref, call), agent)
-    if (now) return now
-    throw error
-  }
-}
-
-/** Of one that sleeps, or runs anew, nothing is heard, and nothing is claimed: what it has said is inside. */
-export async function* listen(account: Account, agent: Agent, cursor: string | undefined, call: Call) {
-  const part = partOf(agent.key)
-  const instance = await requireInstance(account, agent.ref, call)
-  if (outerStatus(instance, agent)) return
-  try {
-    yield* attach(insideOf(account, instance), part, cursor, call)
-  } catch (error) {
-    call.signal.throwIfAborted()
-    if (outerStatus(await requireInstance(account, agent.ref, call), agent)) return
-    throw error
-  }
 }

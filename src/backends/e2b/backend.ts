@@ -1,6 +1,6 @@
 import type { Backend, Call } from '../backend.ts'
 import { type E2bOptions, openAccount } from './account.ts'
-import { insideOfRunning, listen, status } from './agents.ts'
+import { askedInside, insideOfRunning } from './agents.ts'
 import { createInstance } from './create.ts'
 import { endInstance } from './end.ts'
 import { answer, answerInPieces } from './errors.ts'
@@ -19,6 +19,7 @@ import { discardCheckpoint, takeSnapshot, verifyCheckpoint } from './snapshots.t
 export async function openE2bBackend(options: E2bOptions): Promise<Backend> {
   const account = await openAccount(options)
   const inside = insideOfRunning(account)
+  const agents = askedInside(account)
   const checkpoints = {
     verify: (ref: string, call: Call) =>
       answer('verify a checkpoint', call, () => verifyCheckpoint(account, ref, call)),
@@ -46,9 +47,9 @@ export async function openE2bBackend(options: E2bOptions): Promise<Backend> {
 
     startAgent: (target, asked, call) => answer('start an agent', call, () => inside.startAgent(target, asked, call)),
     stopAgent: (agent, call) => answer('stop an agent', call, () => inside.stopAgent(agent, call)),
-    agentStatus: (agent, call) => answer('show an agent', call, () => status(account, agent, call)),
+    agentStatus: (agent, call) => answer('show an agent', call, () => agents.status(agent, call)),
     attach: (agent, cursor, call) =>
-      answerInPieces('give the output of an agent', call, () => listen(account, agent, cursor, call)),
+      answerInPieces('give the output of an agent', call, () => agents.listen(agent, cursor, call)),
 
     lists: {
       // What was adopted is in no list; it is looked at by its name, and found.

@@ -1,11 +1,6 @@
 import { type Agent, type AgentStatus, BackendError, type Call, type Piece, type Target } from '../backend.ts'
-import { attach } from '../shell/attach.ts'
-import { runCommand } from '../shell/commands.ts'
-import { partOf } from '../shell/parts.ts'
+import { askInside, type Outside, workInside } from '../shell/entering.ts'
 import type { Inside } from '../shell/shell.ts'
-import { startAgent } from '../shell/start.ts'
-import { agentStatus } from '../shell/status.ts'
-import { endLingering, stopAgent } from '../shell/stop.ts'
 import { attachOwn } from './attach.ts'
 import type { Cluster } from './cluster.ts'
 import { NotEntered, shellIn } from './exec.ts'
@@ -32,27 +27,18 @@ const LOOK_AGAIN_MS = 250
 export class Agents {
   readonly #cluster: Cluster
   readonly #find: FindHousing
+  readonly #inside = workInside((target, call, work) => this.enter(target, call, work))
+  readonly #asked = askInside((agent, call) => this.#lookAt(agent, call))
+  readonly run = this.#inside.run
+  readonly endLingering = this.#inside.endLingering
+  readonly start = this.#inside.startAgent
 
   constructor(cluster: Cluster, find: FindHousing) {
     this.#cluster = cluster
     this.#find = find
   }
 
-  run(target: Target, command: string, call: Call) {
-    return this.enter(target, call, (inside) => runCommand(inside, command, call))
-  }
-
-  endLingering(target: Target, call: Call): Promise<void> {
-    return this.enter(target, call, (inside) => endLingering(inside, call))
-  }
-
-  start(target: Target, { key, command }: { key: string; command: readonly string[] }, call: Call): Promise<void> {
-    const part = partOf(key)
-    return this.enter(target, call, (inside) => startAgent(inside, { part, command }, call))
-  }
-
   async stop(agent: Agent, call: Call): Promise<void> {
-    const part = partOf(agent.key)
     const housing = await this.#find(agent.ref, call)
     const isMain = housing && isMainProcess(housing, agent)
     if (isMain) {
@@ -60,7 +46,7 @@ export class Agents {
       if (is === 'restarted') throw overtaken(agent.ref, 'its agent runs anew')
       if (is !== 'running') return
     }
-    const failure = await this.enter(agent, call, (inside) => stopAgent(inside, part, call)).then(
+    const failure = await this.#inside.stopAgent(agent, call).then(
       () => undefined,
       (error: unknown) => ({ error }),
     )
@@ -76,29 +62,14 @@ export class Agents {
    * it is silent, and so are thousands of others. Whatever else there is to say is asked of the API server.
    */
   async status(agent: Agent, call: Call): Promise<AgentStatus> {
-    const part = partOf(agent.key)
     const told = this.#cluster.followed.get(followedAs(agent))
     if (told && this.#isToldToRun(told.name, agent)) return { is: 'running' }
-    const housing = await this.#find(agent.ref, call)
-    if (!housing) return { is: 'asleep' }
-    if (isMainProcess(housing, agent)) return ownStatus(housing.pod, agent)
-    const outer = shellStatus(housing.pod, agent)
-    if (outer) return outer
-    try {
-      return await agentStatus(this.#insideOf(housing), part, call)
-    } catch (error) {
-      call.signal.throwIfAborted()
-      const now = await this.#find(agent.ref, call)
-      const status: AgentStatus | undefined = now ? shellStatus(now.pod, agent) : { is: 'asleep' }
-      if (status) return status
-      throw error
-    }
+    return this.#asked.status(agent, call)
   }
 
   async *attach(agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
-    const housing = await this.#find(agent.ref, call)
-    if (!housing) return // what it has said is inside, and that sleeps
-    if (!isMainProcess(housing, agent)) return yield* this.#attachInShell(housing, agent, cursor, call)
+    const housing = agent.key === undefined ? await this.#find(agent.ref, call) : undefined
+    if (!housing || !isMainProcess(housing, agent)) return yield* this.#asked.listen(agent, cursor, call)
     const { followed } = this.#cluster
     const name = followedAs(agent)
     const told = followed.get(name) ?? { name: housing.pod.name, readers: 0 }
@@ -130,17 +101,14 @@ export class Agents {
     return housing
   }
 
-  async *#attachInShell(housing: Housing, agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
-    const part = partOf(agent.key)
-    if (shellStatus(housing.pod, agent)) return
-    try {
-      yield* attach(this.#insideOf(housing), part, cursor, call)
-    } catch (error) {
-      call.signal.throwIfAborted()
-      const now = await this.#find(agent.ref, call)
-      if (!now || shellStatus(now.pod, agent)) return
-      throw error
-    }
+  async #lookAt(agent: Agent, call: Call): Promise<Outside> {
+    const housing = await this.#find(agent.ref, call)
+    if (!housing) return { status: { is: 'asleep' } }
+    const { pod } = housing
+    const status = isMainProcess(housing, agent) ? ownStatus(pod, agent) : shellStatus(pod, agent)
+    if (status) return { status }
+    const inside = this.#insideOf(housing)
+    return { inside, enter: (work) => work(inside) }
   }
 
   /** Agents are kept under the name of their pod: one that comes after it has none. */

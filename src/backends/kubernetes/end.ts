@@ -2,7 +2,7 @@ import { BackendError, type Call } from '../backend.ts'
 import type { Cluster } from './cluster.ts'
 import { isAbsent, says } from './errors.ts'
 import type { Pod } from './pod.ts'
-import { stateOf } from './pod-state.ts'
+import { stateOf, whyOf } from './pod-state.ts'
 import { findPod, podsPath } from './pods.ts'
 import { overtaken } from './targets.ts'
 
@@ -51,8 +51,6 @@ export async function whenGone(
     const pod = await findPod(cluster, name, call)
     if (pod?.uid !== uid) return
     if (Date.now() < until) continue
-    const state = stateOf(pod)
-    const why = 'why' in state ? state.why : state.is
-    throw new BackendError('sandbox_unreachable', `${ref} was deleted, and is still there: ${why}`)
+    throw new BackendError('sandbox_unreachable', `${ref} was deleted, and is still there: ${whyOf(stateOf(pod))}`)
   }
 }

@@ -131,6 +131,11 @@ export function stateOf(pod: Pod): PodState {
   throw new Error('The last rule applies to every pod')
 }
 
+/** In words, for whoever is told that it is not as it should be. */
+export function whyOf({ is, why = is }: { is: string; why?: string }): string {
+  return why
+}
+
 function hasEnded({ phase }: Pod): boolean {
   return phase === 'Failed' || phase === 'Succeeded'
 }

@@ -117,7 +117,7 @@ export class PodWatch {
       const query = { labelSelector: this.#selector, limit: PAGE, continue: next || undefined }
       const page: PodList = await this.#api.json({ path: this.#path, query }, call)
       if (page.kind !== 'PodList' || !page.items || !page.metadata?.resourceVersion)
-        throw new Unreadable(`GET ${this.#path}`, JSON.stringify(page).slice(0, 400))
+        throw new Unreadable(`GET ${this.#path}`, JSON.stringify(page))
       for (const item of page.items) seen.add(this.#note(item).name)
       version = page.metadata.resourceVersion
       next = page.metadata.continue || undefined

@@ -1,22 +1,19 @@
 import { BackendError, type Call, type Found, type ListedInstance, type Listing } from '../backend.ts'
+import { readPages } from '../pages.ts'
 import type { Cluster } from './cluster.ts'
-import { isAbsent, isTooOld, Unreadable } from './errors.ts'
+import { isTooOld, Unreadable } from './errors.ts'
 import { ANNOTATION, type KubernetesBackendName, LABEL, type Labels, selectorOf } from './labels.ts'
 import { type Home, refOf } from './names.ts'
+import { findObject } from './objects.ts'
 import { type Pod, podOf, type WireMeta, type WirePod } from './pod.ts'
 import { stateOf } from './pod-state.ts'
 
 export const podsPath = ({ namespace }: Pick<Home, 'namespace'>) => `/api/v1/namespaces/${namespace}/pods`
 
-/** As the API server has it now; undefined when it says that there is none of this name. */
 export async function findPod({ api, home }: Cluster, name: string, call: Call): Promise<Pod | undefined> {
-  const path = `${podsPath(home)}/${name}`
-  const found = await api.json<WirePod>({ path }, call).catch((error: unknown) => {
-    if (isAbsent(error, name)) return undefined
-    throw error
-  })
-  if (found && found.kind !== 'Pod') throw new Unreadable(`GET ${path}`, JSON.stringify(found).slice(0, 400))
-  return found && podOf(found, `GET ${path}`)
+  const path = podsPath(home)
+  const found = await findObject<WirePod>(api, { kind: 'Pod', path, name }, call)
+  return found && podOf(found, `GET ${path}/${name}`)
 }
 
 type Known = { name: string; labels: Labels; annotations: Labels }
@@ -44,7 +41,7 @@ export async function pageOf(
   path: string,
   asked: { backend: KubernetesBackendName; sandboxId?: string; cursor?: string | undefined },
   call: Call,
-): Promise<{ items: { metadata?: WireMeta }[]; next: string | undefined }> {
+): Promise<{ data: { metadata?: WireMeta }[]; next: string | undefined }> {
   const query = {
     labelSelector: selectorOf(home, asked.backend, asked.sandboxId),
     limit: PAGE,
@@ -54,9 +51,8 @@ export async function pageOf(
     if (!isTooOld(error)) throw error
     throw new BackendError('sandbox_unreachable', `A list of Kubernetes has to be begun again: ${error}`)
   })
-  if (!page.kind?.endsWith('List') || !page.items)
-    throw new Unreadable(`GET ${path}`, JSON.stringify(page).slice(0, 400))
-  return { items: page.items, next: page.metadata?.continue || undefined }
+  if (!page.kind?.endsWith('List') || !page.items) throw new Unreadable(`GET ${path}`, JSON.stringify(page))
+  return { data: page.items, next: page.metadata?.continue || undefined }
 }
 
 /** Whose it is, and what it is called, by its labels. The selector has been asked for, and is not relied upon. */
@@ -73,17 +69,16 @@ export async function listPods(
   call: Call,
 ): Promise<Listing<ListedInstance>> {
   const asked = { backend: 'kubernetes-pod', cursor } as const
-  const { items, next } = await pageOf(cluster, podsPath(cluster.home), asked, call)
-  const listed = items.flatMap((item): ListedInstance[] => {
+  const { data, next } = await pageOf(cluster, podsPath(cluster.home), asked, call)
+  const items = data.flatMap((item): ListedInstance[] => {
     const owned = ownedOf(cluster.home, item)
     if (!owned) return []
     const { is } = stateOf(podOf(item as WirePod))
     return [is === 'ended' || is === 'evicted' ? { ...owned, isLost: true } : owned]
   })
-  return { items: listed, next }
+  return { items, next }
 }
 
-/** However many pages that takes. */
 export async function findOwned(
   cluster: Cluster,
   path: string,
@@ -91,13 +86,9 @@ export async function findOwned(
   call: Call,
 ): Promise<Found[]> {
   const found: Found[] = []
-  for (let cursor: string | undefined, pages = 0; pages === 0 || cursor !== undefined; pages++) {
-    const page = await pageOf(cluster, path, { ...asked, cursor }, call)
-    for (const item of page.items) {
-      const owned = ownedOf(cluster.home, item)
-      if (owned?.sandboxId === asked.sandboxId) found.push({ ref: owned.ref, life: owned.life })
-    }
-    cursor = page.next
+  for await (const item of readPages('Kubernetes', (cursor) => pageOf(cluster, path, { ...asked, cursor }, call))) {
+    const owned = ownedOf(cluster.home, item)
+    if (owned?.sandboxId === asked.sandboxId) found.push({ ref: owned.ref, life: owned.life })
   }
   return found
 }

@@ -1,7 +1,7 @@
 import { type Agent, type AgentStatus, BackendError } from '../backend.ts'
 import { ANNOTATION } from './labels.ts'
 import { type Ended, incarnationOf, type Pod } from './pod.ts'
-import { stateOf } from './pod-state.ts'
+import { stateOf, whyOf } from './pod-state.ts'
 
 /** The same for every agent of a pod; undefined while the incarnation that is meant is there, running or not. */
 export function overOf(pod: Pod, { ref, incarnation }: Agent): AgentStatus | undefined {
@@ -38,8 +38,7 @@ export function shellStatus(pod: Pod, agent: Agent): AgentStatus | undefined {
   const state = stateOf(pod)
   if (state.is === 'ended' || state.is === 'evicted' || state.is === 'restarting') return nobodyKnows()
   if (pod.agent.running && state.is !== 'node lost') return undefined
-  const why = 'why' in state ? state.why : state.is
-  throw new BackendError('sandbox_unreachable', `Nobody can say how an agent in ${agent.ref} is: ${why}`)
+  throw new BackendError('sandbox_unreachable', `Nobody can say how an agent in ${agent.ref} is: ${whyOf(state)}`)
 }
 
 function nobodyKnows(): AgentStatus {

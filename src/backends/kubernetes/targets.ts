@@ -1,6 +1,6 @@
 import { BackendError, type Sighting, type Target } from '../backend.ts'
 import { incarnationOf, type Pod } from './pod.ts'
-import { stateOf } from './pod-state.ts'
+import { stateOf, whyOf } from './pod-state.ts'
 
 /** What is true of a pod, as a sandbox. */
 export function sightingOf(pod: Pod): Sighting {
@@ -23,10 +23,9 @@ export function requireRunning(pod: Pod, { ref, incarnation }: Target): void {
   const now = incarnationOf(pod)
   if (now !== incarnation) throw overtaken(ref, `it is ${now}, and ${incarnation ?? 'one that does not run'} was meant`)
   if (seen.is === 'running') return
-  const why = 'why' in seen ? seen.why : seen.is
   throw seen.is === 'lost'
-    ? new BackendError('sandbox_expired', `There is nothing left of ${ref} that could do that: ${why}`)
-    : new BackendError('sandbox_unreachable', `${ref} is not ready: ${why}`)
+    ? new BackendError('sandbox_expired', `There is nothing left of ${ref} that could do that: ${seen.why}`)
+    : new BackendError('sandbox_unreachable', `${ref} is not ready: ${whyOf(seen)}`)
 }
 
 /** Fails unless the end is meant for what is there: this incarnation, or one that does not run. */

@@ -8,16 +8,22 @@ export const WITH_END_MARK = `sh -c "$1" 2>&1 </dev/null; printf '%s%s\\n' "$2" 
 
 const SAID_CHARS = 400
 
+/** Begins with a byte that no text has, so that of what is said nothing has to be held back. */
+function newMark(): string {
+  return `\x01${randomUUID()} `
+}
+
 /** Reads the output of a script up to its mark. */
 export class EndMark {
-  // A byte that no text begins with, so that of what is said nothing has to be held back.
-  readonly #mark = Buffer.from(`\x01${randomUUID()} `)
+  /** What the script is to be told: the second argument. */
+  readonly word: string
+  readonly #mark: Buffer
   #held: Buffer = Buffer.alloc(0)
   #said = ''
 
-  /** What the script is to be told: the second argument. */
-  get word(): string {
-    return this.#mark.toString()
+  constructor(word = newMark()) {
+    this.word = word
+    this.#mark = Buffer.from(word)
   }
 
   /** The last that was heard. */
@@ -39,10 +45,9 @@ export class EndMark {
   #split(bytes: Buffer): { shown: Buffer; rest: Buffer } {
     const mark = this.#mark
     let at = bytes.indexOf(mark)
-    if (at === -1) {
-      const first = bytes.indexOf(mark.subarray(0, 1), Math.max(0, bytes.length - mark.length))
-      at = first !== -1 && mark.subarray(0, bytes.length - first).equals(bytes.subarray(first)) ? first : bytes.length
-    }
+    // At the very end there is nothing left that would have to be the same.
+    for (let from = Math.max(0, bytes.length - mark.length + 1); at === -1; from++)
+      if (mark.subarray(0, bytes.length - from).equals(bytes.subarray(from))) at = from
     return { shown: bytes.subarray(0, at), rest: bytes.subarray(at) }
   }
 }

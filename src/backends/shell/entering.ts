@@ -1,8 +1,10 @@
-import type { Agent, Call, Target } from '../backend.ts'
+import type { Agent, AgentStatus, Call, Piece, Target } from '../backend.ts'
+import { attach } from './attach.ts'
 import { runCommand } from './commands.ts'
 import { partOf } from './parts.ts'
 import type { Inside } from './shell.ts'
 import { startAgent } from './start.ts'
+import { agentStatus } from './status.ts'
 import { endLingering, stopAgent } from './stop.ts'
 
 /** The way into the incarnation that is meant. It fails as the contract says when another one is there, or none. */
@@ -24,6 +26,46 @@ export function workInside(enter: Enter) {
     async stopAgent(agent: Agent, call: Call) {
       const part = partOf(agent.key)
       await enter(agent, call, (inside) => stopAgent(inside, part, call))
+    },
+  }
+}
+
+/**
+ * What a sandbox itself says of an agent: that it sleeps, or runs anew. Otherwise the way in, where the agent has to be asked for; `enter`
+ * is that way for one question, and `inside` for who stays.
+ */
+export type Outside =
+  | { status: AgentStatus }
+  | { inside: Inside; enter<T>(work: (inside: Inside) => Promise<T>): Promise<T> }
+
+/** The methods of a backend that ask for an agent. What fails inside may have become of the sandbox: that is looked at again. */
+export function askInside(look: (agent: Agent, call: Call) => Promise<Outside>) {
+  const orOutside = async (error: unknown, agent: Agent, call: Call): Promise<AgentStatus> => {
+    call.signal.throwIfAborted()
+    const now = await look(agent, call)
+    if ('status' in now) return now.status
+    throw error
+  }
+  return {
+    async status(agent: Agent, call: Call): Promise<AgentStatus> {
+      const part = partOf(agent.key)
+      const seen = await look(agent, call)
+      if ('status' in seen) return seen.status
+      return seen
+        .enter((inside) => agentStatus(inside, part, call))
+        .catch((error: unknown) => orOutside(error, agent, call))
+    },
+
+    /** Of one that sleeps, or runs anew, nothing is heard, and nothing is claimed: what it has said is inside. */
+    async *listen(agent: Agent, cursor: string | undefined, call: Call): AsyncGenerator<Piece> {
+      const part = partOf(agent.key)
+      const seen = await look(agent, call)
+      if ('status' in seen) return
+      try {
+        yield* attach(seen.inside, part, cursor, call)
+      } catch (error) {
+        await orOutside(error, agent, call)
+      }
     },
   }
 }
