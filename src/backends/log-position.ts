@@ -127,8 +127,8 @@ export class LogReader {
   }
 
   /**
-   * From this line on, which was the first, it counts anew: some of what was between this and the cursor, nobody has any more. Returns
-   * what is new of the line. Of the others only those are that are later than all that was read.
+   * Counts anew from this line, which is now the first: what the log had before it is gone, some of it perhaps unread. Returns what is
+   * new of the line; of those behind it, only what is later than all that was read is new.
    */
   beginAnew({ atNs, bytes }: LogLine): Buffer {
     this.#known = this.#bytes

@@ -182,7 +182,7 @@ describe('an output of an agent that has ended', () => {
     }
   })
 
-  test('that nobody has any more is not said to be empty', async () => {
+  test('of which its node has lost what was read before is not said to be at its end', async () => {
     const fleet = await openFleet(kubernetes)
     const target = await fleet.run(`${SAYING}; sleep 0.3`)
     const { cursor } = await fleet.hear(target.own)

@@ -291,3 +291,14 @@ describe('a preview', () => {
     expect(await fleet.backend.previewUrl(target.ref, 80, call())).toBe('http://[fd00::7]:80')
   })
 })
+
+test('a list that always has another page is not believed, and not read for ever', async () => {
+  const fleet = await openFleet(kubernetes)
+  const body = { kind: 'PodList', metadata: { resourceVersion: '1', continue: 'more' }, items: [] }
+  kubernetes.failNext({ verb: 'list', resource: 'pods' }, { status: 200, body }, 1_000)
+  expect(await failure(fleet.backend.find(newId('sbx'), call()))).toEqual({
+    type: 'sandbox_unreachable',
+    message: expect.stringContaining('does not end'),
+  })
+  kubernetes.heal()
+})
