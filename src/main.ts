@@ -179,11 +179,12 @@ function loadEnvFile(): void {
   }
 }
 
-function secretsOf({ databaseUrl, redisUrl, tokens }: Config): string[] {
+function secretsOf({ databaseUrl, redisUrl, tokens, e2b, agentuity }: Config): string[] {
   const passwords = [databaseUrl, redisUrl].flatMap((url) => /:\/\/[^:@/]*:([^@/]+)@/.exec(url ?? '')?.[1] ?? [])
   // As they are written, and as a library may show them. That they can be decoded has been checked with the rest.
   const decoded = passwords.map(decodeURIComponent)
-  return [...tokens.map(({ secret }) => secret), ...passwords, ...decoded]
+  const keys = [e2b.apiKey, agentuity.apiKey].filter((key) => key !== undefined)
+  return [...tokens.map(({ secret }) => secret), ...keys, ...passwords, ...decoded]
 }
 
 /** Straight to stderr: the console belongs to the log. */

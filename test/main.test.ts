@@ -59,6 +59,15 @@ describe('the command line', () => {
     }
   })
 
+  test('repeats no key of a provider, wherever it turns up', async () => {
+    const keys = { E2B_API_KEY: 'e2b_0123456789', AGENTUITY_SDK_KEY: 'sdk_9876543210' }
+    for (const key of Object.values(keys)) {
+      const { output } = await run(['why', key], { ...keys, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/x' })
+      expect(output).toContain('[redacted]')
+      expect(output).not.toContain(key)
+    }
+  })
+
   test('says what to do when the database does not answer, without its password', async () => {
     const { code, output } = await run(['worker'], { DATABASE_URL: 'postgres://u:swordfish@127.0.0.1:1/x' })
     expect(code).toBe(1)
