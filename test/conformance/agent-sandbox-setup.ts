@@ -1,10 +1,10 @@
-import { CoreV1Api, KubeConfig, type V1Pod, VersionApi } from '@kubernetes/client-node'
 import { afterAll } from 'vitest'
 import { openAgentSandboxBackend } from '../../src/backends/agent-sandbox/backend.ts'
 import type { KubernetesOptions } from '../../src/backends/kubernetes/cluster.ts'
 import { type Claims, startWire } from '../../src/conformance/index.ts'
 import type { Container } from '../support/kubernetes/runtime/runtime.ts'
 import { FakeKubernetes, type FakeKubernetesOptions } from '../support/kubernetes/server.ts'
+import { nameOf, realCluster } from './real-cluster.ts'
 import { proveBackend } from './setup.ts'
 
 const { KUBECONFIG, SANDMAN_TEST_LIVE, SANDMAN_KUBERNETES_POOL } = process.env
@@ -70,23 +70,7 @@ function sidecarsOf(cluster: FakeKubernetes): (ref: string) => Promise<boolean> 
 
 /** What a case has made is ended by it. Faults need a wire, which there is none to here. */
 export async function proveAtCluster(): Promise<void> {
-  const config = new KubeConfig()
-  config.loadFromDefault()
-  const namespace = config.getContextObject(config.getCurrentContext())?.namespace ?? 'default'
-  const core = config.makeApiClient(CoreV1Api)
-  const { minor } = await config.makeApiClient(VersionApi).getCode()
-  const isAlive = async (ref: string) => {
-    const pod: V1Pod | undefined = await core
-      .readNamespacedPod({ namespace, name: nameOf(ref) })
-      .catch((error: { code?: number }) => {
-        if (error.code !== 404) throw error
-        return undefined
-      })
-    const { containerStatuses = [], initContainerStatuses = [] } = pod?.status ?? {}
-    const status = [...containerStatuses, ...initContainerStatuses].find((each) => each.name === 'tool-server')
-    return status?.state?.running !== undefined
-  }
-  const endsWithAgent = Number.parseInt(minor, 10) >= 29
+  const { namespace, isAlive, hasSidecars } = await realCluster()
   const open = (options: Partial<KubernetesOptions> = {}) => {
     return (fleet: string) => openAgentSandboxBackend({ fleet, namespace, ...options })
   }
@@ -94,7 +78,7 @@ export async function proveAtCluster(): Promise<void> {
   proveBackend('agent-sandbox, in a real cluster', {
     open: open(),
     spec: { template: 'busybox' },
-    claims: claimsOf(sleep, { isAlive, ...(endsWithAgent && { endsWithAgent }) }),
+    claims: claimsOf(sleep, { isAlive, ...(hasSidecars && { endsWithAgent: true }) }),
   })
   if (SANDMAN_KUBERNETES_POOL)
     proveBackend(
@@ -113,8 +97,4 @@ async function sleepAt(open: (fleet: string) => ReturnType<typeof openAgentSandb
   await backend.close()
   const keeps = backend.pausing === 'none' ? 'none' : backend.pausing.preserves
   return { pausing: keeps, ...(keeps === 'memory' && { ownOutput: 'since it was resumed' }) }
-}
-
-function nameOf(ref: string): string {
-  return ref.slice(ref.lastIndexOf('/') + 1)
 }

@@ -1,9 +1,9 @@
-import { CoreV1Api, KubeConfig, type V1Pod, VersionApi } from '@kubernetes/client-node'
 import { afterAll } from 'vitest'
 import { openPodBackend } from '../../src/backends/kubernetes-pod/backend.ts'
 import { type Claims, startWire } from '../../src/conformance/index.ts'
 import type { Container } from '../support/kubernetes/runtime/runtime.ts'
 import { FakeKubernetes } from '../support/kubernetes/server.ts'
+import { nameOf, realCluster } from './real-cluster.ts'
 import { proveBackend } from './setup.ts'
 
 const claimsWith = (isAlive: (ref: string) => Promise<boolean>, hasSidecars: boolean): Claims => ({
@@ -15,8 +15,6 @@ const claimsWith = (isAlive: (ref: string) => Promise<boolean>, hasSidecars: boo
   // Where the cluster knows sidecars, they are stopped when the agent has ended.
   sidecar: { isAlive, ...(hasSidecars && { endsWithAgent: true }) },
 })
-
-const nameOf = (ref: string) => ref.slice(ref.lastIndexOf('/') + 1)
 
 const { KUBECONFIG, SANDMAN_TEST_LIVE: isLive } = process.env
 
@@ -32,26 +30,11 @@ else {
 
 /** What a case has made is ended by it. Faults need a wire, which there is none to here. */
 async function proveAtCluster(): Promise<void> {
-  const config = new KubeConfig()
-  config.loadFromDefault()
-  const namespace = config.getContextObject(config.getCurrentContext())?.namespace ?? 'default'
-  const core = config.makeApiClient(CoreV1Api)
-  const { minor } = await config.makeApiClient(VersionApi).getCode()
-  const isAlive = async (ref: string) => {
-    const pod: V1Pod | undefined = await core
-      .readNamespacedPod({ namespace, name: nameOf(ref) })
-      .catch((error: { code?: number }) => {
-        if (error.code !== 404) throw error
-        return undefined
-      })
-    const { containerStatuses = [], initContainerStatuses = [] } = pod?.status ?? {}
-    const status = [...containerStatuses, ...initContainerStatuses].find(({ name }) => name === 'tool-server')
-    return status?.state?.running !== undefined
-  }
+  const { isAlive, hasSidecars } = await realCluster()
   proveBackend('kubernetes-pod, in a real cluster', {
     open: (fleet) => openPodBackend({ fleet }),
     spec: { template: 'busybox' },
-    claims: claimsWith(isAlive, Number.parseInt(minor, 10) >= 29),
+    claims: claimsWith(isAlive, hasSidecars),
   })
 }
 

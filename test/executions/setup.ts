@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import type { Execution, Sandbox } from '../../src/index.ts'
 import { describeWorld } from '../support/describe-world.ts'
-import type { FakeAgent } from '../support/provider.ts'
+import type { FakeAgent } from '../support/provider/agent.ts'
 import type { StoreKind } from '../support/stores.ts'
 import { QUICK, type World } from '../support/world.ts'
 

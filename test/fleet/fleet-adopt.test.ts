@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Fleet } from '../../src/index.ts'
-import type { FakeInstance } from '../support/provider.ts'
+import type { FakeInstance } from '../support/provider/cloud.ts'
 import { describeStores } from '../support/stores.ts'
 import { createWorld, type World } from '../support/world.ts'
 

@@ -6,7 +6,7 @@ import { ask } from '../../src/fleet/ask.ts'
 import type { Sandbox } from '../../src/index.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
-import type { FakeInstance } from '../support/provider.ts'
+import type { FakeInstance } from '../support/provider/cloud.ts'
 import type { World } from '../support/world.ts'
 import { settled } from './setup.ts'
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect } from 'vitest'
 import type { Sandbox } from '../../src/index.ts'
-import type { FakeInstance } from '../support/provider.ts'
+import type { FakeInstance } from '../support/provider/cloud.ts'
 import type { World } from '../support/world.ts'
 
 export async function settled(world: World, { id }: { id: string }): Promise<Sandbox> {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { forkWorker } from '../support/crash.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
-import type { Fault } from '../support/provider.ts'
+import type { Fault } from '../support/provider/calls.ts'
 
 describeWorld(
   'an operation that nobody works on',

@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/index.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
-import type { FakeInstance } from '../support/provider.ts'
+import type { FakeInstance } from '../support/provider/cloud.ts'
 import { forget, lose, others, settled, stray } from './setup.ts'
 
 describeWorld(

@@ -5,7 +5,7 @@ import type { Sandbox } from '../../src/index.ts'
 import { forget, lose, others, settled, stray } from '../housekeeping/setup.ts'
 import { describeIncident } from '../support/describe-world.ts'
 import { type Housekeeper, housekeeper } from '../support/housekeeper.ts'
-import type { Fault } from '../support/provider.ts'
+import type { Fault } from '../support/provider/calls.ts'
 
 const FAILURES: [string, Fault][] = [
   ['answers with 500', { kind: 'status', status: 500 }],

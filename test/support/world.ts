@@ -26,7 +26,7 @@ import { QUEUES } from '../../src/queues/catalog.ts'
 import { QUEUE_NAMES, type QueueName } from '../../src/queues/names.ts'
 import { shareCompiled } from './compiled.ts'
 import { RecordedEvents } from './events.ts'
-import { FakeProvider } from './provider.ts'
+import { FakeProvider } from './provider/server.ts'
 import { createStoreHome, openTestStore, type StoreHome, type StoreKind } from './stores.ts'
 import { worldBackends } from './test-backend.ts'
 

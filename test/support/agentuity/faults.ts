@@ -1,5 +1,5 @@
+import { type LostAnswer, type OtherAnswer, replyOf } from '../scripted-faults.ts'
 import { ApiError, type Reply } from './replies.ts'
-import type { Route } from './routes.ts'
 
 /** What may happen to a stream that began well, after exactly so many bytes. */
 export type StreamFault = { afterBytes: number; how: 'reset' | 'end' | 'hang' }
@@ -22,10 +22,10 @@ export type ResumeFate =
   /** It is shown as idle, and nothing works in it. */
   | 'leaves it hollow'
 
-/** What may happen to a call instead of an answer, or to what it does. `performed`: done all the same, and only the answer is lost. */
+/** What may happen to a call instead of an answer, or to what it does. */
 export type Fault =
-  | { kind: 'hang' | 'cut' | 'reset'; performed: boolean }
-  | { kind: 'status'; status: number; body?: unknown; headers?: Record<string, string>; performed?: boolean }
+  | LostAnswer
+  | OtherAnswer
   /** It says that it has done it, and has not. */
   | { kind: 'lie'; body?: unknown }
   /** It is done, and answered with nothing. */
@@ -56,29 +56,6 @@ export const GATEWAY = {
   welcome: { kind: 'status', status: 200, body: '<h1>Welcome</h1>', headers: { 'content-type': 'text/html' } },
 } as const satisfies Record<string, Fault>
 
-/** Which fault the next call of a route meets. */
-export class Faults {
-  readonly #once = new Map<Route, Fault[]>()
-  readonly #always = new Map<Route, Fault>()
-
-  next(route: Route, faults: Fault[]): void {
-    this.#once.set(route, [...(this.#once.get(route) ?? []), ...faults])
-  }
-
-  always(route: Route, fault: Fault): void {
-    this.#always.set(route, fault)
-  }
-
-  heal(): void {
-    this.#once.clear()
-    this.#always.clear()
-  }
-
-  take(route: Route): Fault | undefined {
-    return this.#once.get(route)?.shift() ?? this.#always.get(route)
-  }
-}
-
 /** Whether what was asked for is done. */
 export function isPerformed(fault: Fault | undefined): boolean {
   if (fault?.kind === 'lie') return false
@@ -93,10 +70,8 @@ export function answerTo(fault: Fault | undefined): Reply | 'silence' | undefine
     case 'cut':
     case 'reset':
       return 'silence'
-    case 'status': {
-      const { status, body, headers } = fault
-      return { status, ...(body !== undefined && { body }), ...(headers && { headers }) }
-    }
+    case 'status':
+      return replyOf(fault)
     case 'lie':
       return { status: 200, body: fault.body ?? { success: true } }
     case 'no content':

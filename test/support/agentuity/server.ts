@@ -5,8 +5,9 @@ import os from 'node:os'
 import path from 'node:path'
 import type { Gate } from '../gate.ts'
 import { Holds } from '../holds.ts'
+import { leaveUnanswered, ScriptedFaults } from '../scripted-faults.ts'
 import { Cloud, type Phase } from './cloud.ts'
-import { answerTo, type Fault, Faults, isPerformed, type PauseFate } from './faults.ts'
+import { answerTo, type Fault, isPerformed, type PauseFate } from './faults.ts'
 import { findProcesses } from './machine.ts'
 import { perform } from './perform.ts'
 import { ApiError, type Reply, send } from './replies.ts'
@@ -31,7 +32,7 @@ export class FakeAgentuity {
   readonly cloud: Cloud
   readonly #server: Server
   readonly #root: string
-  readonly #faults = new Faults()
+  readonly #faults = new ScriptedFaults<Route, Fault>()
   readonly #arrivals = new Holds<Route>()
   readonly #answers = new Holds<Route>()
   readonly #phases = new Holds<Phase>()
@@ -181,11 +182,7 @@ export class FakeAgentuity {
     const reply = asked.isPerformed ? await this.#perform({ ...found, body, query, url, fault }, request) : undefined
     await this.#answers.reach(route)
     const instead = answerTo(fault) ?? reply
-    if (instead === undefined || instead === 'silence') {
-      if (fault?.kind === 'cut') request.socket.destroy()
-      if (fault?.kind === 'reset') request.socket.resetAndDestroy()
-      return
-    }
+    if (instead === undefined || instead === 'silence') return leaveUnanswered(request, fault)
     send(response, instead)
   }
 

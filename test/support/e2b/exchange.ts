@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Holds } from '../holds.ts'
+import { leaveUnanswered, type ScriptedFaults } from '../scripted-faults.ts'
 import type { Cloud } from './cloud.ts'
 import { control } from './control-plane.ts'
 import { data, ProxyError } from './data-plane.ts'
-import { answerTo, type Fault, type Faults, isPerformed } from './faults.ts'
+import { answerTo, type Fault, isPerformed } from './faults.ts'
 import { lieOf } from './lies.ts'
 import { ApiError, type Reply, send } from './replies.ts'
 import { type Match, match, type Route, STREAMING } from './routes.ts'
@@ -28,7 +29,7 @@ export type Asked = {
 export type Desk = {
   apiKey: string
   cloud: Cloud
-  faults: Faults
+  faults: ScriptedFaults<Route, Fault>
   arrivals: Holds<Route>
   answers: Holds<Route>
   requests: Asked[]
@@ -63,11 +64,7 @@ export async function exchange(desk: Desk, request: IncomingMessage, response: S
   await desk.answers.reach(route)
   const instead = answerTo(fault, isStreaming)
   if (instead !== undefined && 'drop' in reply) reply.drop?.()
-  if (instead === 'silence') {
-    if (fault?.kind === 'cut') request.socket.destroy()
-    if (fault?.kind === 'reset') request.socket.resetAndDestroy()
-    return
-  }
+  if (instead === 'silence') return leaveUnanswered(request, fault)
   send(response, instead ?? reply)
   asked.status = response.statusCode
 }

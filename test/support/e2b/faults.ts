@@ -1,5 +1,5 @@
+import { type LostAnswer, type OtherAnswer, replyOf } from '../scripted-faults.ts'
 import { ApiError, type Reply } from './replies.ts'
-import type { Route } from './routes.ts'
 import { type RpcCode, RpcError } from './rpc.ts'
 
 /** What may happen to a stream of output that began well, after exactly so many bytes of output. */
@@ -16,11 +16,11 @@ export type StreamFault = {
     | 'hang'
 }
 
-/** What may happen to a call instead of an answer, or to what it does. `performed`: done all the same, and only the answer is lost. */
+/** What may happen to a call instead of an answer, or to what it does. */
 export type Fault =
-  | { kind: 'hang' | 'cut' | 'reset'; performed: boolean }
+  | LostAnswer
   | { kind: 'lag'; ms: number }
-  | { kind: 'status'; status: number; body?: unknown; headers?: Record<string, string>; performed?: boolean }
+  | OtherAnswer
   /** It says that it has done it, and has not. */
   | { kind: 'lie' }
   | { kind: 'rpc'; code: RpcCode; message?: string; performed?: boolean }
@@ -34,10 +34,9 @@ export type Fault =
   | ({ kind: 'stream' } & StreamFault)
 
 export type Shows = (all: unknown[]) => unknown[]
-type StatusFault = Extract<Fault, { kind: 'status' }>
 
 /** An error in the words of the API. */
-export function apiError(code: number, message: string, errorCode?: string): StatusFault {
+export function apiError(code: number, message: string, errorCode?: string): OtherAnswer {
   const { body } = new ApiError(code, message, errorCode).reply
   return { kind: 'status', status: code, body }
 }
@@ -71,29 +70,6 @@ export function rateLimited(retryAfterS?: number): Fault {
   return { ...fault, ...(retryAfterS !== undefined && { headers: { 'Retry-After': String(retryAfterS) } }) }
 }
 
-/** Which fault the next call of a route meets. */
-export class Faults {
-  readonly #once = new Map<Route, Fault[]>()
-  readonly #always = new Map<Route, Fault>()
-
-  next(route: Route, faults: Fault[]): void {
-    this.#once.set(route, [...(this.#once.get(route) ?? []), ...faults])
-  }
-
-  always(route: Route, fault: Fault): void {
-    this.#always.set(route, fault)
-  }
-
-  heal(): void {
-    this.#once.clear()
-    this.#always.clear()
-  }
-
-  take(route: Route): Fault | undefined {
-    return this.#once.get(route)?.shift() ?? this.#always.get(route)
-  }
-}
-
 /** Whether what was asked for is done. */
 export function isPerformed(fault: Fault | undefined): boolean {
   switch (fault?.kind) {
@@ -118,10 +94,8 @@ export function answerTo(fault: Fault | undefined, isStreaming: boolean): Reply 
     case 'cut':
     case 'reset':
       return 'silence'
-    case 'status': {
-      const { status, body, headers } = fault
-      return { status, ...(body !== undefined && { body }), ...(headers && { headers }) }
-    }
+    case 'status':
+      return replyOf(fault)
     case 'rpc': {
       const error = new RpcError(fault.code, fault.message ?? 'so it was scripted')
       return isStreaming ? error.streamReply : error.reply

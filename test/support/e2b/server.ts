@@ -5,9 +5,10 @@ import os from 'node:os'
 import path from 'node:path'
 import type { Gate } from '../gate.ts'
 import { Holds } from '../holds.ts'
+import { ScriptedFaults } from '../scripted-faults.ts'
 import { Cloud, type Phase } from './cloud.ts'
 import { type Asked, type Desk, exchange } from './exchange.ts'
-import { type Fault, Faults } from './faults.ts'
+import type { Fault } from './faults.ts'
 import type { Limits } from './limits.ts'
 import { listed } from './lists.ts'
 import { findProcesses } from './machine.ts'
@@ -36,7 +37,7 @@ export class FakeE2b {
   readonly #server: Server
   readonly #root: string
   readonly #cloud: Cloud
-  readonly #faults = new Faults()
+  readonly #faults = new ScriptedFaults<Route, Fault>()
   readonly #arrivals = new Holds<Route>()
   readonly #answers = new Holds<Route>()
   readonly #desk: Desk
