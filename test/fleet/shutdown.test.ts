@@ -117,7 +117,8 @@ describeStores('a real worker process', (kind) => {
     const session = new pg.Client(database.url)
     await session.connect()
     await session.query('begin; lock table sandman.sandboxes in access exclusive mode')
-    const worker = await startWorker({ SANDMAN_GRACE: '1s' })
+    // Without the reaper and the sweeper, which would wait for the same table.
+    const worker = await startWorker({ SANDMAN_GRACE: '1s', SANDMAN_QUEUES: 'canary' })
     await expect.poll(isInTheMiddle).toBe(1)
     worker.kill('SIGTERM')
     expect(await worker.exited).toEqual({ code: 0, signal: null })
