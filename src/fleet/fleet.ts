@@ -3,24 +3,28 @@ import type { BackendAbilities } from '../backends/backend.ts'
 import { listedAbilities } from '../backends/catalog.ts'
 import { runningClock } from '../clock.ts'
 import { isFleetName, isPostgresUrl } from '../config.ts'
+import { listAllCheckpoints } from '../db/checkpoints.ts'
 import { listEvents } from '../db/events.ts'
 import { type FoundExecution, findExecutions, listExecutions } from '../db/executions.ts'
-import { type FoundOperation, findOperations } from '../db/operations.ts'
-import { explainDbError, openDb } from '../db/pool.ts'
+import { type FoundOperation, findOperations, listOperations } from '../db/operations.ts'
+import { type DbHandle, explainDbError, openDb } from '../db/pool.ts'
 import type { Requested } from '../db/request.ts'
-import { findSandbox, listBackends, listSandboxes } from '../db/sandboxes.ts'
+import { type FoundSandbox, findSandbox, listBackends, listSandboxes } from '../db/sandboxes.ts'
 import { touch } from '../db/touch.ts'
 import { withDeadline } from '../deadline.ts'
 import { isSandmanError, SandmanError } from '../errors.ts'
 import { type Event, Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
-import { Producer } from '../queues/bullmq/producer.ts'
+import { type OpenQueue, Producer } from '../queues/bullmq/producer.ts'
+import type { QueueStore } from '../queues/bullmq/store.ts'
 import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
+import { checkHealth, type Health } from './health.ts'
 import { leavable, type OutputPiece, streamOutput } from './output.ts'
 import {
   AdoptRequest,
+  CheckpointsRequest,
   EventsRequest,
   ExecuteRequest,
   ExecutionsRequest,
@@ -29,6 +33,7 @@ import {
   isSandboxId,
   ListRequest,
   limitsOf,
+  OperationsRequest,
   OutputRequest,
   PauseRequest,
   parseRequest,
@@ -42,11 +47,13 @@ import {
 } from './requests.ts'
 import { askToSweep, type SweepReport } from './sweep.ts'
 import {
+  type Checkpoint,
   type Execution,
   type Operation,
   type Page,
   type Sandbox,
   type SandboxEvent,
+  viewCheckpoint,
   viewEvent,
   viewExecution,
   viewOperation,
@@ -133,12 +140,23 @@ export type Fleet = {
   list(request?: Given<typeof ListRequest>): Promise<Page<Sandbox>>
   /** A sandbox's history, in the order in which it happened. */
   events(sandboxId: string, request?: Given<typeof EventsRequest>): Promise<Page<SandboxEvent>>
+  /** What was asked of a sandbox, the newest first. */
+  operations(sandboxId: string, request?: Given<typeof OperationsRequest>): Promise<Page<Operation>>
+  /** All that a sandbox could ever be resumed or spawned from, the newest first. */
+  checkpoints(sandboxId: string, request?: Given<typeof CheckpointsRequest>): Promise<Page<Checkpoint>>
+  /** Whether everything answers that a request needs. Never thrown: what is away is in it. */
+  health(): Promise<Health>
+  /** The queues, as BullMQ's own objects: for Bull Board, or for a look of one's own. */
+  queues(): Promise<OpenQueue[]>
   /** Ends all waiting and closes every connection. What was accepted is carried out all the same. */
   close(): Promise<void>
 }
 
+/** What a process has opened and looked at already; closed with the fleet. */
+export type FleetFoundation = { handle: DbHandle; store: QueueStore; events: Events }
+
 /** The side of Sandman that asks. It opens connections when it is first used, works on nothing, and needs no worker here. */
-export function createFleet(options: FleetOptions): Fleet {
+export function createFleet(options: FleetOptions, foundation?: FleetFoundation): Fleet {
   const { databaseUrl, redisUrl, fleet = 'default', connectionsMax = 10, onEvent } = options
   if (!isFleetName(fleet))
     throw new SandmanError('request_invalid', `fleet: ${JSON.stringify(fleet)} must be 1 to 40 of a-z, 0-9 and -.`)
@@ -151,12 +169,13 @@ export function createFleet(options: FleetOptions): Fleet {
   const backends = new Map(
     [...listedAbilities(), ...(options.backends ?? [])].map((backend) => [backend.name, backend]),
   )
-  const events = new Events()
+  const events = foundation?.events ?? new Events()
   if (onEvent) events.subscribe(onEvent)
   const clock = runningClock
-  const { db, close: closeDb } = openDb({ databaseUrl, applicationName: 'sandman fleet', events, connectionsMax })
+  const { db, close: closeDb } =
+    foundation?.handle ?? openDb({ databaseUrl, applicationName: 'sandman fleet', events, connectionsMax })
   const room = new WaitingRoom({ db, databaseUrl, fleet, events })
-  let opened: Producer | undefined
+  let opened = foundation && new Producer(foundation.store)
   let closing: Promise<void> | undefined
   const underWay = new Set<Promise<unknown>>()
 
@@ -210,6 +229,12 @@ export function createFleet(options: FleetOptions): Fleet {
     const { id } = found.execution
     const last = await room.execution(id, hasEnded, { withinMs: wait, signal })
     return executionAnswer(last ?? (await lookAgain(() => findExecutions(db, { fleet, ids: [id] }))) ?? found)
+  }
+
+  async function requireSandbox(sandboxId: string): Promise<FoundSandbox> {
+    const found = isSandboxId(sandboxId) && (await findSandbox(db, { fleet, id: sandboxId }))
+    if (found) return found
+    throw unknownSandbox(sandboxId, fleet)
   }
 
   async function requireExecution(executionId: string): Promise<FoundExecution> {
@@ -291,9 +316,8 @@ export function createFleet(options: FleetOptions): Fleet {
     },
     get: (sandboxId) =>
       call(async () => {
-        const found = isSandboxId(sandboxId) && (await findSandbox(db, { fleet, id: sandboxId }))
-        if (found) return viewSandbox(found.sandbox, found.checkpoint)
-        throw unknownSandbox(sandboxId, fleet)
+        const { sandbox, checkpoint } = await requireSandbox(sandboxId)
+        return viewSandbox(sandbox, checkpoint)
       }),
     touch: (sandboxId) =>
       call(async () => {
@@ -349,8 +373,7 @@ export function createFleet(options: FleetOptions): Fleet {
       const { sandboxId, status, cursor, limit } = parseRequest(ExecutionsRequest, request)
       return call(async () => {
         const found = await listExecutions(db, { fleet, sandboxId, status, before: cursor, max: limit })
-        const items = found.map(viewExecution)
-        return { items, nextCursor: items.length < limit ? null : (items.at(-1)?.id ?? null) }
+        return pageOf(found.map(viewExecution), limit)
       })
     },
     async cancel(executionId, request = {}) {
@@ -378,23 +401,46 @@ export function createFleet(options: FleetOptions): Fleet {
       return call(async () => {
         const found = await listSandboxes(db, { fleet, state, backend, before: cursor, max: limit })
         const items = found.map(({ sandbox, checkpoint }) => viewSandbox(sandbox, checkpoint))
-        return { items, nextCursor: items.length < limit ? null : (items.at(-1)?.id ?? null) }
+        return pageOf(items, limit)
       })
     },
     async events(sandboxId, request = {}) {
       const { cursor, limit } = parseRequest(EventsRequest, request)
       return call(async () => {
-        if (!isSandboxId(sandboxId) || !(await findSandbox(db, { fleet, id: sandboxId })))
-          throw unknownSandbox(sandboxId, fleet)
+        await requireSandbox(sandboxId)
         const items = (await listEvents(db, sandboxId, { after: Number(cursor ?? 0), max: limit })).map(viewEvent)
-        return { items, nextCursor: items.length < limit ? null : String(items.at(-1)?.id) }
+        return pageOf(items, limit)
       })
     },
+    async operations(sandboxId, request = {}) {
+      const { cursor, limit } = parseRequest(OperationsRequest, request)
+      return call(async () => {
+        await requireSandbox(sandboxId)
+        const found = await listOperations(db, { sandboxId, before: cursor, max: limit })
+        return pageOf(found.map(viewOperation), limit)
+      })
+    },
+    async checkpoints(sandboxId, request = {}) {
+      const { cursor, limit } = parseRequest(CheckpointsRequest, request)
+      return call(async () => {
+        await requireSandbox(sandboxId)
+        const found = await listAllCheckpoints(db, { sandboxId, before: cursor, max: limit })
+        return pageOf(found.map(viewCheckpoint), limit)
+      })
+    },
+    health: () => call(() => checkHealth(deps())),
+    queues: () => call(() => deps().producer.all()),
     close() {
       closing ??= close()
       return closing
     },
   }
+}
+
+/** The id of the last one of a full page is where the next page begins. */
+function pageOf<Item extends { id: string | number }>(items: Item[], limit: number): Page<Item> {
+  const last = items.length < limit ? undefined : items.at(-1)
+  return { items, nextCursor: last ? String(last.id) : null }
 }
 
 type Keyed = { idempotencyKey?: string | undefined }

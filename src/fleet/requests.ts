@@ -205,6 +205,10 @@ export function isExecutionId(given: unknown): given is string {
   return typeof given === 'string' && /^exe_[0-9a-f]{26}$/.test(given)
 }
 
+export function isCheckpointId(given: unknown): given is string {
+  return typeof given === 'string' && /^ckpt_[0-9a-f]{26}$/.test(given)
+}
+
 const MESSAGE_CURSOR = 'must be a cursor that an earlier page gave'
 
 export const ListRequest = z.strictObject({
@@ -218,6 +222,16 @@ export const ExecutionsRequest = z.strictObject({
   sandboxId: z.string().refine(isSandboxId, 'must be the id of a sandbox').optional(),
   status: z.enum(EXECUTION_STATUSES).optional(),
   cursor: z.string().refine(isExecutionId, MESSAGE_CURSOR).optional(),
+  limit: z.int().min(1).max(PAGE_MAX).default(100),
+})
+
+export const OperationsRequest = z.strictObject({
+  cursor: z.string().refine(isOperationId, MESSAGE_CURSOR).optional(),
+  limit: z.int().min(1).max(PAGE_MAX).default(100),
+})
+
+export const CheckpointsRequest = z.strictObject({
+  cursor: z.string().refine(isCheckpointId, MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 

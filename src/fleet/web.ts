@@ -2,22 +2,22 @@ import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
-import { Producer } from '../queues/bullmq/producer.ts'
 import { createApp } from '../web/app.ts'
+import { createFleet } from './fleet.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 
 /** Serves the API, the console and Bull Board. It asks for work and looks at it; it never does any. */
 export async function startWeb(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
   const { handle, store } = await layFoundation(config, { role: 'producer', name: 'web', events })
-  const producer = new Producer(store)
-  const closeAll = () => Promise.all([producer.close(), handle.close()])
-  const app = createApp({ db: handle.db, producer, fleet: config.fleet, tokens: config.tokens, events })
+  const { databaseUrl, fleet: name, tokens } = config
+  const fleet = createFleet({ databaseUrl, fleet: name }, { handle, store, events })
+  const app = createApp(fleet, { tokens, events })
   let server: Awaited<ReturnType<typeof listen>>
   try {
     server = await listen(app.fetch, config)
   } catch (error) {
-    await closeAll()
+    await fleet.close()
     throw error
   }
   const { address, port } = server.address() as AddressInfo
@@ -33,7 +33,7 @@ export async function startWeb(config: RunningConfig, events: Events): Promise<R
       server.closeIdleConnections()
       await closed
       clearTimeout(cut)
-      await closeAll()
+      await fleet.close()
     },
   }
 }

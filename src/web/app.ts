@@ -1,50 +1,35 @@
 import { Hono } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
 import type { Token } from '../config.ts'
-import type { Db } from '../db/pool.ts'
 import { isSandmanError } from '../errors.ts'
-import type { Events } from '../events.ts'
-import type { Producer } from '../queues/bullmq/producer.ts'
-import { VERSION } from '../version.ts'
-import { type AccessVariables, grantAccess, isReading, needs } from './access.ts'
-import { bullBoard } from './board.ts'
-import { checkReadiness } from './health.ts'
-import { homePage } from './home.ts'
+import { Events } from '../events.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import { grantAccess } from './access.ts'
+import { serveApi } from './api/routes.ts'
+import { serveBoard } from './board.ts'
+import { serveConsole } from './console/routes.ts'
+import { serveHealth } from './health.ts'
 import { problem } from './problem.ts'
+import { Routes, type WebApp, type WebEnv } from './routes.ts'
 
-export type AppDeps = { db: Db; producer: Producer; fleet: string; tokens: Token[]; events: Events }
+export type AppOptions = {
+  /** Who may call. Without any, only this machine may. */
+  tokens?: Token[]
+  /** Told when a request fails here, and not by its own fault. */
+  events?: Events
+}
 
-export function createApp({ db, producer, fleet, tokens, events }: AppDeps): Hono<{ Variables: AccessVariables }> {
-  const app = new Hono<{ Variables: AccessVariables }>()
+/** The API, the console and Bull Board of a fleet, as a fetch handler that any server can mount. */
+export function createApp(fleet: Fleet, { tokens = [], events = new Events() }: AppOptions = {}): WebApp {
+  const app = new Hono<WebEnv>()
+  const routes = new Routes(app)
   app.use(secureHeaders())
-
-  // For load balancers and orchestrators, which have no token. They are told whether, not why: the front page says that.
-  app.get('/healthz', (c) => c.json({ status: 'alive' }))
-  app.get('/readyz', async (c) => {
-    const { ready, checks } = await checkReadiness({ db, producer })
-    const verdicts = Object.entries(checks).map(([name, { ok }]) => [name, ok ? 'ok' : 'failing'])
-    return c.json({ status: ready ? 'ready' : 'not_ready', checks: Object.fromEntries(verdicts) }, ready ? 200 : 503)
-  })
+  serveHealth(routes, fleet)
 
   app.use(grantAccess(tokens))
-  app.get('/', needs('read'), async (c) => {
-    const [readiness, queues] = await Promise.all([
-      checkReadiness({ db, producer }),
-      producer.counts().catch(() => undefined),
-    ])
-    return c.html(homePage({ fleet, readiness, queues }))
-  })
-  app.get('/v1', needs('read'), (c) =>
-    c.json({
-      name: 'sandman',
-      version: VERSION,
-      fleet,
-      links: { health: '/healthz', readiness: '/readyz', queues: '/queues', console: '/' },
-    }),
-  )
-  app.use('/queues/*', (c, next) => needs(isReading(c) ? 'read' : 'operate')(c, next))
-  app.get('/queues/', (c) => c.redirect('/queues'))
-  app.route('/queues', bullBoard('/queues', producer))
+  serveApi(routes, fleet)
+  serveConsole(routes, fleet)
+  serveBoard(routes, fleet)
 
   app.notFound((c) =>
     problem(c, 404, { errorType: 'not_found', message: `There is nothing at ${c.req.method} ${c.req.path}.` }),

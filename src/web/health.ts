@@ -1,35 +1,12 @@
-import { sql } from 'kysely'
-import { pendingMigrations } from '../db/migrate.ts'
-import type { Db } from '../db/pool.ts'
-import { withDeadline } from '../deadline.ts'
-import { describeError } from '../errors.ts'
-import type { Producer } from '../queues/bullmq/producer.ts'
-import { PRODUCE_MS } from '../queues/bullmq/store.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import type { Routes } from './routes.ts'
 
-export type Check = { ok: boolean; message: string }
-export type Readiness = { ready: boolean; checks: { database: Check; queue: Check; migrations: Check } }
-
-/** Looks at everything a request needs. Bounded: a dependency that hangs is one that does not answer. */
-export async function checkReadiness({ db, producer }: { db: Db; producer: Producer }): Promise<Readiness> {
-  const [database, queue, migrations] = await Promise.all([
-    check('the database', async () => {
-      await sql`select 1`.execute(db)
-      return 'answers'
-    }),
-    check('the queue', async () => `${(await producer.store.look()).version} answers`),
-    check('the database', async () => {
-      const pending = await pendingMigrations(db)
-      if (pending.length > 0) throw new Error(`${pending.join(', ')} not applied`)
-      return 'up to date'
-    }),
-  ])
-  return { ready: database.ok && queue.ok && migrations.ok, checks: { database, queue, migrations } }
-}
-
-async function check(what: string, look: () => Promise<string>): Promise<Check> {
-  try {
-    return { ok: true, message: await withDeadline(PRODUCE_MS, what, look) }
-  } catch (error) {
-    return { ok: false, message: describeError(error) }
-  }
+/** For load balancers and orchestrators, which have no token. They are told whether, not why: the console says that. */
+export function serveHealth(routes: Routes, fleet: Fleet): void {
+  routes.add('GET', '/healthz', 'anybody', (c) => c.json({ status: 'alive' }))
+  routes.add('GET', '/readyz', 'anybody', async (c) => {
+    const { ready, checks } = await fleet.health()
+    const verdicts = Object.entries(checks).map(([name, { ok }]) => [name, ok ? 'ok' : 'failing'])
+    return c.json({ status: ready ? 'ready' : 'not_ready', checks: Object.fromEntries(verdicts) }, ready ? 200 : 503)
+  })
 }

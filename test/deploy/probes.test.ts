@@ -1,10 +1,7 @@
 import type { V1Deployment, V1Probe } from '@kubernetes/client-node'
 import { expect, onTestFinished, test } from 'vitest'
 import { parseConfig } from '../../src/config.ts'
-import { openDb } from '../../src/db/pool.ts'
-import { Events } from '../../src/events.ts'
-import { openStore } from '../../src/queues/bullmq/open-store.ts'
-import { Producer } from '../../src/queues/bullmq/producer.ts'
+import { createFleet } from '../../src/index.ts'
 import { PRODUCE_MS } from '../../src/queues/bullmq/store.ts'
 import { createApp } from '../../src/web/app.ts'
 import { createDatabase } from '../support/database.ts'
@@ -16,16 +13,12 @@ const tokens = [{ name: 'app', scope: 'operate' as const, secret: 'a-secret-of-t
 /** As kubelets ask: by the pod's address, and without a token. */
 async function ask(probe: V1Probe | undefined, { migrated }: { migrated: boolean }): Promise<number> {
   const database = await createDatabase({ migrated })
-  const events = new Events()
-  const { db, close } = openDb({ databaseUrl: database.url, applicationName: 'sandman test', events })
-  const fleet = 'default'
-  const store = openStore({ redisUrl: undefined, databaseUrl: database.url, fleet, role: 'producer', events })
-  const producer = new Producer(store)
+  const fleet = createFleet({ databaseUrl: database.url })
   onTestFinished(async () => {
-    await Promise.all([producer.close(), close()])
+    await fleet.close()
     await database.drop()
   })
-  const app = createApp({ db, producer, fleet, tokens, events })
+  const app = createApp(fleet, { tokens })
   const { port } = parseConfig(await readSettings())
   const host = `${POD}:${port}`
   const headers = { host, 'user-agent': 'kube-probe/1.33' }

@@ -47,7 +47,7 @@ describeStores('the bell', (kind) => {
   const spawn = () => askToSpawn(deps, { backend: 'test', canPause: true, canSnapshot: true })
 
   const rungFor = async (name: QueueName): Promise<string[]> => {
-    const queue = (await eye.all()).find(({ definition }) => definition.name === name)?.queue
+    const queue = (await eye.all()).find((open) => open.name === name)?.queue
     const jobs = (await queue?.getJobs(['wait', 'prioritized'])) ?? []
     return jobs.map(({ data }) => data.operationId ?? data.executionId)
   }

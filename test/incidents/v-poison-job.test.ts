@@ -7,7 +7,7 @@ describeIncident('V: a poison job was retried for ever', (world) => {
     ['names an operation that nobody has asked for', { operationId: `op_${'0'.repeat(26)}` }],
   ])('a job that %s fails at once, unretried and visible, and holds up nothing', async (_what, payload) => {
     const { eye } = world()
-    const queue = (await eye.all()).find(({ definition }) => definition.name === 'pause')?.queue
+    const queue = (await eye.all()).find(({ name }) => name === 'pause')?.queue
     if (!queue) throw new Error('there is no such queue')
     const poison = await queue.add('pause', payload, { attempts: 5, backoff: { type: 'fixed', delay: 1 } })
     await expect

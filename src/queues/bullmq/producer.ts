@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Queue } from 'bullmq'
 import { withDeadline } from '../../deadline.ts'
-import { QUEUES } from '../catalog.ts'
 import { type Backoff, KEEP_DONE, KEEP_FAILED, parsePayload, type QueueDefinition } from '../define.ts'
 import { QUEUE_NAMES, type QueueName } from '../names.ts'
 import { ask, PRODUCE_MS, type QueueStore } from './store.ts'
@@ -10,6 +9,8 @@ import { ask, PRODUCE_MS, type QueueStore } from './store.ts'
 const SCHEDULE_LATE = 5
 
 export type QueueCounts = { waiting: number; active: number; delayed: number; failed: number }
+
+export type OpenQueue = { name: QueueName; queue: Queue }
 
 /** The side that web apps need: rings queues and looks at them, and never works on a job. */
 export class Producer {
@@ -74,14 +75,9 @@ export class Producer {
   }
 
   /** Every queue, as BullMQ's own objects: what Bull Board shows. */
-  async all(): Promise<{ definition: QueueDefinition; queue: Queue }[]> {
+  async all(): Promise<OpenQueue[]> {
     return ask(this.store, 'The queues were not opened', () =>
-      Promise.all(
-        QUEUE_NAMES.map(async (name) => ({
-          definition: QUEUES[name] as QueueDefinition,
-          queue: await this.#open(name),
-        })),
-      ),
+      Promise.all(QUEUE_NAMES.map(async (name) => ({ name, queue: await this.#open(name) }))),
     )
   }
 

@@ -46,7 +46,7 @@ describeStores('a queue', (kind) => {
 
   const ring = (canaryId: string) => producer.ring(queue, { canaryId })
   const countOf = async (state: 'waiting' | 'active' | 'delayed' | 'failed') => (await producer.counts()).canary[state]
-  const jobs = async () => (await producer.all()).find(({ definition }) => definition.name === 'canary')?.queue
+  const jobs = async () => (await producer.all()).find(({ name }) => name === 'canary')?.queue
 
   test('delivers the payload that was rung', async () => {
     const received: CanaryPayload[] = []

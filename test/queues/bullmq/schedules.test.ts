@@ -21,7 +21,7 @@ describeStores('schedules', (kind) => {
   })
 
   async function look(name: 'reaper' | 'sweeper') {
-    const found = (await producers[0]?.all())?.find(({ definition }) => definition.name === name)
+    const found = (await producers[0]?.all())?.find((open) => open.name === name)
     if (!found) throw new Error(`there is no queue ${name}`)
     const jobs = await found.queue.getJobs(['wait', 'delayed', 'prioritized'])
     return { schedulers: await found.queue.getJobSchedulers(), jobs, queue: found.queue }

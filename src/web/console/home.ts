@@ -1,7 +1,6 @@
 import { html } from 'hono/html'
-import type { QueueCounts } from '../queues/bullmq/producer.ts'
-import { VERSION } from '../version.ts'
-import type { Readiness } from './health.ts'
+import type { Health } from '../../fleet/health.ts'
+import { VERSION } from '../../version.ts'
 
 const STYLE = `
   :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -14,15 +13,7 @@ const STYLE = `
 `
 
 /** The front page: whether this deployment works, and what its queues hold. */
-export function homePage({
-  fleet,
-  readiness,
-  queues,
-}: {
-  fleet: string
-  readiness: Readiness
-  queues: Record<string, QueueCounts> | undefined
-}) {
+export function homePage({ fleet, readiness }: { fleet: string; readiness: Health }) {
   return html`<!doctype html>
 <html lang="en">
   <head>
@@ -41,18 +32,6 @@ export function homePage({
           html`<tr><th scope="row">${name}</th><td class="${check.ok ? '' : 'bad'}">${check.message}</td></tr>`,
       )}
     </table>
-    <h2>Queues</h2>
-    ${
-      queues
-        ? html`<table>
-      <tr><th scope="col">queue</th><th scope="col" class="number">waiting</th><th scope="col" class="number">active</th><th scope="col" class="number">delayed</th><th scope="col" class="number">failed</th></tr>
-      ${Object.entries(queues).map(
-        ([name, counts]) =>
-          html`<tr><th scope="row">${name}</th><td class="number">${counts.waiting}</td><td class="number">${counts.active}</td><td class="number">${counts.delayed}</td><td class="number">${counts.failed}</td></tr>`,
-      )}
-    </table>`
-        : html`<p class="bad">The queues cannot be read.</p>`
-    }
     <p><a href="/queues">Bull Board</a> · <a href="/v1">API</a> · <a href="/readyz">readiness</a></p>
     <footer>Sandman ${VERSION}</footer>
   </body>
