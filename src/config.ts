@@ -305,6 +305,22 @@ const Environment = z.object({
     .min(1)
     .default('.sandman')
     .describe('Folder for the embedded Postgres, and for the sandboxes of the local backend.'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z
+    .url()
+    .optional()
+    .describe('Collector of OpenTelemetry that traces are sent to. Needs the package `@opentelemetry/sdk-node`.'),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.url().optional().describe('The same, for traces alone.'),
+  OTEL_TRACES_EXPORTER: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('How traces are sent, if not by OTLP; `none` sends none, `console` prints them.'),
+  OTEL_SERVICE_NAME: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('What traces call this process. Defaults to `sandman-web` and `sandman-worker`.'),
+  OTEL_SDK_DISABLED: z.string().optional().describe('`true` sends no traces, whatever else is set.'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
@@ -354,6 +370,7 @@ export type Config = {
   keep: { eventsMs: number; outputMs: number; keysMs: number }
   graceMs: number
   dataFolder: string
+  tracing: { isWanted: boolean; serviceName: string | undefined }
   logLevel: z.output<typeof Environment>['LOG_LEVEL']
 }
 
@@ -431,8 +448,15 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     },
     graceMs: env.SANDMAN_GRACE,
     dataFolder: path.resolve(env.SANDMAN_DATA),
+    tracing: { isWanted: wantsTraces(env), serviceName: env.OTEL_SERVICE_NAME },
     logLevel: env.LOG_LEVEL,
   }
+}
+
+function wantsTraces(env: z.output<typeof Environment>): boolean {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
+  const { OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_TRACES_EXPORTER } = env
+  return (OTEL_EXPORTER_OTLP_ENDPOINT ?? OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? OTEL_TRACES_EXPORTER) !== undefined
 }
 
 /** It is part of names at every provider, in every queue and on every channel. */

@@ -22,6 +22,7 @@ export const EVENTS = {
   },
   'request.answered': { level: 'debug', says: 'answered a request' },
   'request.failed': { level: 'error', says: 'a request failed here, and not by its own fault' },
+  'tracing.failed': { level: 'warn', says: 'traces could not be sent' },
   'operation.unheard': { level: 'warn', says: 'the queue was not rung for an operation; it will be, later' },
   'operation.look_failed': { level: 'warn', says: 'could not look for operations that nobody has heard of' },
   'operation.rung_again': { level: 'info', says: 'rang again for an operation that nobody had heard of' },

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { SpanKind } from '@opentelemetry/api'
 import { BackendError, type BackendErrorType, type Call } from '../backends/backend.ts'
 import { withDeadline } from '../deadline.ts'
 import { describeError, isSandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
+import { idAttributes, inSpan } from '../tracing.ts'
 import type { Patience, ProviderCall } from './patience.ts'
 
 /** Calls that change nothing, so that an attempt which made only these has left everything as it was. */
@@ -60,10 +62,10 @@ export class Provider {
     const told = () => ({ ...asked, durationMs: Math.round(performance.now() - askedAt) })
     this.#events.emit('provider.asked', asked)
     try {
-      const answer = await withDeadline(
-        this.patience.callMs[call],
-        `${call} of ${this.#sandboxId} at ${this.#backend}`,
-        (late) => work({ signal: AbortSignal.any([late, this.#signal]) }),
+      const answer = await this.#inSpan(call, () =>
+        withDeadline(this.patience.callMs[call], `${call} of ${this.#sandboxId} at ${this.#backend}`, (late) =>
+          work({ signal: AbortSignal.any([late, this.#signal]) }),
+        ),
       )
       this.#events.emit('provider.answered', told())
       return answer
@@ -72,6 +74,12 @@ export class Provider {
       this.#events.emit('provider.failed', { ...told(), error })
       throw error
     }
+  }
+
+  #inSpan<T>(call: ProviderCall, work: () => Promise<T>): Promise<T> {
+    const ids = idAttributes({ ...this.#asker, sandboxId: this.#sandboxId, backend: this.#backend, call })
+    const errorType = (error: unknown) => backendErrorIn(error)?.type ?? failureOf(error).error_type
+    return inSpan(`${this.#backend} ${call}`, { kind: SpanKind.CLIENT, attributes: ids, errorType }, work)
   }
 
   /** Looks again and again until there is an answer, and throws what it still saw when its patience ends. */

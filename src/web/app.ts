@@ -20,6 +20,7 @@ import { Sessions } from './session.ts'
 import { endStreams } from './stopping.ts'
 import { limitTime } from './time-limit.ts'
 import { KnownTokens } from './tokens.ts'
+import { traceRequests } from './tracing.ts'
 import { Visit } from './visit.ts'
 
 export type AppOptions = {
@@ -83,6 +84,7 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
     return next()
   })
   app.use(nameRequests(routes, events))
+  app.use(traceRequests(routes))
   app.use(secureHeaders(visit))
   app.use(endStreams(options.stopping ?? new AbortController().signal))
   app.use(limitTime(routes, options.answerMs))
