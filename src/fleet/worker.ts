@@ -28,6 +28,7 @@ import { keepRinging, ring, ringForExecutions } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { keepScheduling } from './schedules.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
+import { Tally } from './tally.ts'
 
 export type WorkerParts = {
   /** Besides those that the configuration switches on. Closed with the worker. */
@@ -52,6 +53,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
   const base = { db: handle.db, clock: runningClock, fleet, worker: workerName, events }
   const bell = { ...base, producer }
   const announcer = new Announcer(base)
+  const tally = new Tally(base)
   const deps: JobDeps = {
     ...base,
     backends,
@@ -101,6 +103,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
       withDeadline(graceMs, 'the last look', () => Promise.all([ringing.stop(), scheduling.stop()])).catch(() => {}),
     ])
     await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
+    await tally.close()
     await Promise.all([
       store.close(),
       producer.close(),

@@ -9,6 +9,7 @@ import { serveApi } from './api/routes.ts'
 import { serveBoard } from './board.ts'
 import { serveConsole } from './console/routes.ts'
 import { serveHealth } from './health.ts'
+import { serveMetrics } from './metrics.ts'
 import { problem } from './problem.ts'
 import { Routes, type WebApp, type WebEnv } from './routes.ts'
 
@@ -30,6 +31,7 @@ export function createApp(fleet: Fleet, { tokens = [], events = new Events() }: 
   serveApi(routes, fleet)
   serveConsole(routes, fleet)
   serveBoard(routes, fleet)
+  serveMetrics(routes, fleet)
 
   app.notFound((c) =>
     problem(c, 404, { errorType: 'not_found', message: `There is nothing at ${c.req.method} ${c.req.path}.` }),
