@@ -12,6 +12,7 @@ export function problem(
     type: 'about:blank',
     title: STATUS_CODES[status],
     status,
+    request_id: c.get('requestId'),
     detail: message,
     error_type: errorType,
     message,
