@@ -123,7 +123,10 @@ function pauseWhileBusy(open: Execution[]): Action[] {
 
 function questionOf(verb: Verb, { state }: Sandbox): Action['asks'] {
   if (verb === 'kill')
-    return { question: 'Kill this sandbox?', loses: 'All that it has in memory and on disk is lost. Snapshots of it are kept.' }
+    return {
+      question: 'Kill this sandbox?',
+      loses: 'All that it has in memory and on disk is lost. Snapshots of it are kept.',
+    }
   if (verb === 'destroy')
     return {
       question: 'Destroy this sandbox?',

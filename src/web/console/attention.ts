@@ -9,15 +9,25 @@ import type { Html, View } from './view.ts'
 /** What needs somebody: what is stuck, at risk or failing, each with why, and a link to it. */
 export function attention(view: View, { stuck, atRisk, failing }: Overview): Html {
   const lists = [
-    list('Stuck', 'worked on, or waited for, longer than any should be', stuck.map((each) => stuckRow(view, each))),
-    list('At risk', 'may be lost soon', atRisk.map((each) => riskRow(view, each))),
-    list('Failing', 'the latest operations that failed', failing.map((each) => failingRow(view, each))),
+    list(
+      'Stuck',
+      'worked on, or waited for, longer than any should be',
+      stuck.map((each) => stuckRow(view, each)),
+    ),
+    list(
+      'At risk',
+      'may be lost soon',
+      atRisk.map((each) => riskRow(view, each)),
+    ),
+    list(
+      'Failing',
+      'the latest operations that failed',
+      failing.map((each) => failingRow(view, each)),
+    ),
   ]
   const isCalm = stuck.length + atRisk.length + failing.length === 0
   return html`<div id="attention" data-live>${
-    isCalm
-      ? html`<p class="note good">${badge('good', 'calm')} Nothing is stuck, at risk or failing.</p>`
-      : lists
+    isCalm ? html`<p class="note good">${badge('good', 'calm')} Nothing is stuck, at risk or failing.</p>` : lists
   }</div>`
 }
 
@@ -29,7 +39,15 @@ function list(title: string, says: string, rows: Html[]): Html | '' {
     <ul class="list">${rows}</ul></section>`
 }
 
-function row(view: View, tone: Tone, what: string, { sandboxId, backend }: { sandboxId: string; backend: string }, at: Date, key: string, text: Html): Html {
+function row(
+  view: View,
+  tone: Tone,
+  what: string,
+  { sandboxId, backend }: { sandboxId: string; backend: string },
+  at: Date,
+  key: string,
+  text: Html,
+): Html {
   return html`<li data-key="${key}">${badge(tone, what)}
     <span>${idLink(view, sandboxId)} <span class="muted small">${shown(backend)}</span></span>
     <span class="small muted">${ageOf(view, at)}</span>
@@ -38,13 +56,23 @@ function row(view: View, tone: Tone, what: string, { sandboxId, backend }: { san
 
 function stuckRow(view: View, each: Stuck): Html {
   const { kind, attempt, lastError, operationId, since, state } = each
-  const why = lastError ? html`${words(lastError.errorType)}: ${linked(view, lastError.message, 300)}` : 'no attempt has said why.'
+  const why = lastError
+    ? html`${words(lastError.errorType)}: ${linked(view, lastError.message, 300)}`
+    : 'no attempt has said why.'
   const text = html`${idLink(view, operationId)} is ${attempt === 0 ? 'not begun' : `at attempt ${attempt}`}, and the sandbox is ${state}: ${why}`
   return row(view, 'busy', kind, each, since, operationId, text)
 }
 
 function riskRow(view: View, each: AtRisk): Html {
-  return row(view, 'bad', words(each.why), each, each.at, `${each.why}-${each.sandboxId}`, html`${linked(view, each.text, 400)}`)
+  return row(
+    view,
+    'bad',
+    words(each.why),
+    each,
+    each.at,
+    `${each.why}-${each.sandboxId}`,
+    html`${linked(view, each.text, 400)}`,
+  )
 }
 
 function failingRow(view: View, each: Failing): Html {

@@ -60,7 +60,10 @@ function executionFacts(view: View, execution: Execution, sandbox: Sandbox): Htm
     ['Asked for', html`${moment(createdAt)}`],
     ['Began', startedAt && html`${moment(startedAt)}`],
     ['Ended', endedAt && html`${moment(endedAt)}`],
-    ['Took', startedAt && (endedAt ? span(endedAt.getTime() - startedAt.getTime()) : html`${ageOf(view, startedAt)} so far`)],
+    [
+      'Took',
+      startedAt && (endedAt ? span(endedAt.getTime() - startedAt.getTime()) : html`${ageOf(view, startedAt)} so far`),
+    ],
     ['Printed', bytes(execution.outputBytes)],
     ['Breaks in a row', execution.breaks > 0 && number(execution.breaks)],
     ['Woken by', execution.wakeOperationId && idLink(view, execution.wakeOperationId)],

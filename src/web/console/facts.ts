@@ -42,16 +42,20 @@ function expiry(view: View, at: Date): Html {
 function preview(url: string): Html {
   const isWeb = URL.canParse(url) && ['http:', 'https:'].includes(new URL(url).protocol)
   const text = shown(url, 200)
-  return isWeb ? html`<a href="${url}" rel="noopener noreferrer nofollow" target="_blank">${text}</a>` : html`<code>${text}</code>`
+  return isWeb
+    ? html`<a href="${url}" rel="noopener noreferrer nofollow" target="_blank">${text}</a>`
+    : html`<code>${text}</code>`
 }
 
 export function chips(metadata: Record<string, unknown>, max: number): Html {
   const entries = Object.entries(metadata)
   const more = entries.length - max
-  return html`${entries.slice(0, max).map(
-    ([key, value]) =>
-      html`<span class="chip">${shown(key, 64)}=<b>${shown(typeof value === 'string' ? value : JSON.stringify(value), 96)}</b></span>`,
-  )}${more > 0 && html`<span class="chip">${more} more</span>`}`
+  return html`${entries
+    .slice(0, max)
+    .map(
+      ([key, value]) =>
+        html`<span class="chip">${shown(key, 64)}=<b>${shown(typeof value === 'string' ? value : JSON.stringify(value), 96)}</b></span>`,
+    )}${more > 0 && html`<span class="chip">${more} more</span>`}`
 }
 
 /** All that it could ever be resumed, or another one made, from. */
@@ -67,7 +71,11 @@ export function checkpoints(view: View, found: Checkpoint[], resting: Checkpoint
   </section>`
 }
 
-function row(view: View, { id, kind, status, name, sizeBytes, createdAt, providerRef }: Checkpoint, isResting: boolean): Html {
+function row(
+  view: View,
+  { id, kind, status, name, sizeBytes, createdAt, providerRef }: Checkpoint,
+  isResting: boolean,
+): Html {
   const tone = status === 'ready' ? (isResting ? 'sleep' : 'good') : status === 'missing' ? 'bad' : 'over'
   return html`<li data-key="${id}">
     ${badge(tone, isResting ? 'sleeps on it' : status)}

@@ -2,19 +2,14 @@ import { SandmanError } from '../../errors.ts'
 import type { WebContext } from '../routes.ts'
 
 /** More than any of our forms has. */
-const FORM_BYTES_MAX = 65_536
+const FORM_CHARS_MAX = 131_072
 
-/** What a form sends. Read as it comes, and no further than it may be. */
+/** What a form sends. */
 export async function readForm(c: WebContext): Promise<Record<string, string>> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of c.req.raw.body ?? []) {
-    size += chunk.length
-    if (size > FORM_BYTES_MAX)
-      throw new SandmanError('request_invalid', `A form must not be more than ${FORM_BYTES_MAX} bytes.`)
-    chunks.push(chunk)
-  }
-  return Object.fromEntries(new URLSearchParams(Buffer.concat(chunks).toString('utf8')))
+  const text = await c.req.text()
+  if (text.length > FORM_CHARS_MAX)
+    throw new SandmanError('request_invalid', `A form must not be longer than ${FORM_CHARS_MAX} characters.`)
+  return Object.fromEntries(new URLSearchParams(text))
 }
 
 /** What a shell is given. */

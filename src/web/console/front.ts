@@ -98,7 +98,8 @@ function resumes({ resumes: { succeeded, failed, p50Ms, p95Ms } }: Overview): Ht
 }
 
 function queues(view: View, found: QueueGlance[] | null): Html {
-  const cell = (count: number, bad = false) => html`<td class="number ${count === 0 ? 'muted' : bad ? 'bad-text' : ''}">${number(count)}</td>`
+  const cell = (count: number, bad = false) =>
+    html`<td class="number ${count === 0 ? 'muted' : bad ? 'bad-text' : ''}">${number(count)}</td>`
   return html`<section class="card" id="queues" data-live aria-labelledby="queues-h">
     <header><h2 id="queues-h">Queues</h2><a class="end small" href="${view.at('/queues')}">Bull Board</a></header>
     ${
@@ -107,13 +108,23 @@ function queues(view: View, found: QueueGlance[] | null): Html {
         : html`<table><caption class="vh">What each queue holds</caption>
       <thead><tr><th scope="col">Queue</th><th scope="col" class="number">Waiting</th><th scope="col" class="number">Active</th><th scope="col" class="number">Later</th><th scope="col" class="number">Failed</th><th scope="col" class="number">Oldest</th></tr></thead>
       <tbody>${found.map(
-        ({ name, waiting, active, delayed, failed, oldestMs }) => html`<tr data-key="${name}"><th scope="row">${name}</th>
+        ({
+          name,
+          waiting,
+          active,
+          delayed,
+          failed,
+          oldestMs,
+        }) => html`<tr data-key="${name}"><th scope="row">${name}</th>
         ${cell(waiting)}${cell(active)}${cell(delayed)}${cell(failed, true)}<td class="number muted">${oldestMs === null ? '' : age(oldestMs)}</td></tr>`,
       )}</tbody></table>`
     }</section>`
 }
 
-const DIRECTIONS = { missing_there: 'we have it, the provider does not', unknown_here: 'the provider has it, we do not' } as const
+const DIRECTIONS = {
+  missing_there: 'we have it, the provider does not',
+  unknown_here: 'the provider has it, we do not',
+} as const
 
 function housekeeping(view: View, { orphans, sweeps }: Overview): Html {
   return html`<section class="card" id="sweeps" data-live aria-labelledby="sweeps-h">
@@ -121,7 +132,12 @@ function housekeeping(view: View, { orphans, sweeps }: Overview): Html {
     <table><caption class="vh">Orphans, in both directions</caption>
       <thead><tr><th scope="col">Orphans</th><th scope="col" class="number">Open</th><th scope="col" class="number">Ended today</th></tr></thead>
       <tbody>${orphans.map(
-        ({ direction, kind, open, endedLastDay }) => html`<tr data-key="${kind}"><th scope="row">${words(kind)} <span class="small muted">${DIRECTIONS[direction]}</span></th>
+        ({
+          direction,
+          kind,
+          open,
+          endedLastDay,
+        }) => html`<tr data-key="${kind}"><th scope="row">${words(kind)} <span class="small muted">${DIRECTIONS[direction]}</span></th>
         <td class="number ${open === 0 ? 'muted' : ''}">${number(open)}</td><td class="number ${endedLastDay === 0 ? 'muted' : ''}">${number(endedLastDay)}</td></tr>`,
       )}</tbody></table>
     ${sweeps.length === 0 ? html`<p class="none">Nothing was swept yet.</p>` : html`<ul class="list">${sweeps.map((sweep) => sweepRow(view, sweep))}</ul>`}

@@ -57,6 +57,7 @@ export function layout(view: View, { title, place, stream, say, content }: PageP
     <main id="main" tabindex="-1">${content}</main>
     <footer><div class="row">
       <span>Sandman ${VERSION}. Times are UTC.</span>
+      ${view.user !== undefined && html`<form class="end" method="post" action="${at('/logout')}"><button class="plain">Log out ${view.user}</button></form>`}
       <button id="theme" type="button" class="plain js-only">Theme</button>
     </div></footer>
     <p id="told" class="vh" role="status"></p>

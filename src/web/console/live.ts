@@ -27,7 +27,10 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
       const message = `${STREAMS_MAX} pages are kept live here already: this one is not, until one of them is closed.`
       return problem(c, 503, { errorType: 'too_many_streams', message, retryable: true })
     }
-    const watched = await admit(fleet, watchedIn((name) => c.req.query(name)))
+    const watched = await admit(
+      fleet,
+      watchedIn((name) => c.req.query(name)),
+    )
     streams++
     return streamSSE(c, async (stream) => {
       const ending = new AbortController()
@@ -36,7 +39,9 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
       const over = setTimeout(end, STREAM_MS_MAX)
       try {
         await stream.write(`retry: ${AGAIN_MS}\n\n`)
-        await Promise.race(sources(fleet, watched, lastHeard(c), ending.signal).map((tell) => tell((event) => stream.writeSSE(event))))
+        await Promise.race(
+          sources(fleet, watched, lastHeard(c), ending.signal).map((tell) => tell((event) => stream.writeSSE(event))),
+        )
       } catch (error) {
         // Who has left is not told, and who is still there comes again.
         if (!ending.signal.aborted && !isSandmanError(error)) throw error
@@ -97,7 +102,12 @@ function lastHeard(c: WebContext): number | undefined {
   return Number.isSafeInteger(heard) && heard >= 0 ? heard : undefined
 }
 
-async function tellOutput(fleet: Fleet, { id, from }: { id: string; from: number }, signal: AbortSignal, say: Say): Promise<void> {
+async function tellOutput(
+  fleet: Fleet,
+  { id, from }: { id: string; from: number },
+  signal: AbortSignal,
+  say: Say,
+): Promise<void> {
   let at = from
   let rest: Uint8Array = new Uint8Array()
   for await (const piece of fleet.output(id, { from, signal })) {

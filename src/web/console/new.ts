@@ -25,7 +25,8 @@ export function newPage(view: View, { backends, given, problem, key }: Parts): H
         <input type="hidden" name="key" value="${key}">
         <div class="field"><label for="backend">Backend</label>
           <select id="backend" name="backend" aria-describedby="backend-says">${backends.map(
-            ({ name }) => html`<option value="${name}"${name === given.backend ? html` selected` : ''}>${shown(name)}</option>`,
+            ({ name }) =>
+              html`<option value="${name}"${name === given.backend ? html` selected` : ''}>${shown(name)}</option>`,
           )}</select>
           <p id="backend-says">Where it runs. A worker that has this backend makes it.</p></div>
         ${field('command', 'Agent', 'Runs as sh -c for as long as the sandbox lives. Left empty, nothing does, and commands are run in it.', html` placeholder="node agent.js"`)}

@@ -40,7 +40,10 @@ export async function readTail(fleet: Fleet, execution: Execution, max: number):
 function firstLine(all: Buffer): number {
   const at = all.subarray(0, 4_096).indexOf(0x0a)
   if (at !== -1) return at + 1
-  return Math.max(0, all.subarray(0, 4).findIndex((byte) => (byte & 0xc0) !== 0x80))
+  return Math.max(
+    0,
+    all.subarray(0, 4).findIndex((byte) => (byte & 0xc0) !== 0x80),
+  )
 }
 
 /** Text, and only text, in a box that can be scrolled; `console.js` adds to it what the stream tells. */

@@ -25,14 +25,22 @@ function card(view: View, operation: Operation): Html {
       </ol>
       <span class="end small muted">${settledAt ? span(settledAt.getTime() - createdAt.getTime()) : ''} ${idLink(view, id)}</span>
     </header>
-    ${error && html`<div class="pad ${tone}">
+    ${
+      error &&
+      html`<div class="pad ${tone}">
       <p>${linked(view, error.message)}</p>
       <p class="small muted">${FAILURES[error.errorType].means} The sandbox is ${FAILURES[error.errorType].sandbox}.
         What an app should do: ${FAILURES[error.errorType].app}.</p>
       ${again(view, operation)}
-    </div>`}
-    ${!error && !settledAt && lastError && html`<div class="pad small">An attempt has failed as <b>${words(lastError.errorType)}</b>:
-      ${linked(view, lastError.message)} It is tried again.</div>`}
+    </div>`
+    }
+    ${
+      !error &&
+      !settledAt &&
+      lastError &&
+      html`<div class="pad small">An attempt has failed as <b>${words(lastError.errorType)}</b>:
+      ${linked(view, lastError.message)} It is tried again.</div>`
+    }
   </section>`
 }
 

@@ -69,9 +69,13 @@ function executionsCard(view: View, { sandbox, executions, tail }: SandboxParts)
     <header><h2 id="executions-h">Executions</h2></header>
     ${view.mayOperate && runForm(view, sandbox)}
     <div id="executions" data-live>
-      ${newest && tail && html`<div class="pad small row" data-key="about-${newest.id}">${executionBadge(newest)}
+      ${
+        newest &&
+        tail &&
+        html`<div class="pad small row" data-key="about-${newest.id}">${executionBadge(newest)}
         <code>${shown(shownCommand(newest.command), 160)}</code> ${idLink(view, newest.id)}</div>
-        <div data-key="box-${newest.id}">${outputBox(view, newest, tail, 'short')}</div>`}
+        <div data-key="box-${newest.id}">${outputBox(view, newest, tail, 'short')}</div>`
+      }
       ${executions.length === 0 && html`<p class="none">Nothing has run in it yet.</p>`}
       ${executions.length > 1 && executionsTable(view, executions.slice(1))}
     </div>

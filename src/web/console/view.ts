@@ -10,21 +10,25 @@ export type View = {
   fleet: string
   now: Date
   mayOperate: boolean
+  /** Who has logged in with this browser, and can leave again. */
+  user: string | undefined
   /** The path of a page below wherever this app is mounted. */
   at(path: string): string
 }
 
 export function viewOf(c: WebContext, fleet: { name: string }): View {
+  const caller = c.get('caller')
   return {
     fleet: fleet.name,
     now: new Date(),
     mayOperate: allows(c.get('scope'), 'operate'),
+    user: caller?.by === 'session' ? caller.name : undefined,
     at: (path) => link(c, path),
   }
 }
 
 export function link(c: WebContext, path: string): string {
-  return `${c.get('basePath') ?? ''}${path}`
+  return `${c.get('basePath')}${path}`
 }
 
 /** The same path with other parameters; those that are empty are left out. */
