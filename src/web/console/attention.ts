@@ -3,16 +3,17 @@ import type { AtRisk, Failing, Overview, Stuck } from '../../fleet/overview.ts'
 import { FAILURES } from '../../sandbox/failures.ts'
 import { badge, type Tone } from './badges.ts'
 import { idLink, linked, shown, words } from './shown.ts'
-import { ageOf } from './times.ts'
+import { ageOf, number } from './times.ts'
 import type { Html, View } from './view.ts'
 
 /** What needs somebody: what is stuck, at risk or failing, each with why, and a link to it. */
-export function attention(view: View, { stuck, atRisk, failing }: Overview): Html {
+export function attention(view: View, { stuck, stuckCount, atRisk, failing }: Overview): Html {
   const lists = [
     list(
       'Stuck',
       'worked on, or waited for, longer than any should be',
       stuck.map((each) => stuckRow(view, each)),
+      stuckCount,
     ),
     list(
       'At risk',
@@ -31,12 +32,18 @@ export function attention(view: View, { stuck, atRisk, failing }: Overview): Htm
   }</div>`
 }
 
-function list(title: string, says: string, rows: Html[]): Html | '' {
+/** The first of them at once; the others are one click away. */
+const SHOWN_AT_FIRST = 4
+
+function list(title: string, says: string, rows: Html[], count = rows.length): Html | '' {
   if (rows.length === 0) return ''
   const id = `attention-${title.replace(' ', '-').toLowerCase()}`
+  const more = rows.slice(SHOWN_AT_FIRST)
   return html`<section class="card" data-key="${id}" aria-labelledby="${id}">
-    <header><h2 id="${id}">${title}</h2><span class="small muted">${says}</span><span class="end number muted">${rows.length}</span></header>
-    <ul class="list">${rows}</ul></section>`
+    <header><h2 id="${id}">${title} <span class="number muted">${number(count)}</span></h2><span class="small muted">${says}</span></header>
+    <ul class="list lines">${rows.slice(0, SHOWN_AT_FIRST)}</ul>
+    ${more.length > 0 && html`<details><summary>${more.length} more</summary><ul class="list lines">${more}</ul></details>`}
+  </section>`
 }
 
 function row(

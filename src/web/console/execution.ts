@@ -20,19 +20,19 @@ export function executionPage(view: View, { execution, sandbox, tail }: Parts): 
     say: `The execution ${endedAt ? 'has' : 'is'} ${status}.`,
     ...(endedAt === null && { stream: liveOf({ sandboxIds: [sandbox.id], execution: { id, from: tail.to } }) }),
     content: html`
-      <p class="small muted"><a href="${view.at('/sandboxes')}">Sandboxes</a> / ${idLink(view, sandbox.id)} / execution</p>
+      <p class="crumbs"><a href="${view.at('/sandboxes')}">Sandboxes</a> / ${idLink(view, sandbox.id)} / execution</p>
       <div class="head" id="head" data-live>
         <h1 class="mono">${id}</h1>${executionBadge(execution)}
         ${endedAt === null && view.mayOperate && cancelForm(view, execution)}
       </div>
       ${reason(view, execution)}
       <div class="with-side">
-        <div><section class="card" id="output" data-live aria-labelledby="output-h">
+        <div class="main"><section class="card" id="output" data-live aria-labelledby="output-h">
           <header><h2 id="output-h">Output</h2><span class="small muted">as text, whatever it is</span>
             ${execution.outputBytes > 0 && html`<a class="end small" href="${view.at(`/executions/${id}/output.txt`)}" download>Download</a>`}</header>
           ${outputBox(view, execution, tail)}
         </section></div>
-        <div class="side">${executionFacts(view, execution, sandbox)}</div>
+        <div>${executionFacts(view, execution, sandbox)}</div>
       </div>`,
   })
 }

@@ -161,6 +161,6 @@ function sweepRow(view: View, sweep: Sweep): Html {
 
 function trends({ trends }: Overview): Html {
   return html`<section class="card" id="trends" data-live aria-labelledby="trends-h">
-    <header><h2 id="trends-h">Trends</h2></header>
+    <header><h2 id="trends-h">Trends</h2><span class="small muted">of the last 24 hours</span></header>
     <div class="trends">${trends.map(spark)}</div></section>`
 }

@@ -95,10 +95,10 @@ function row(view: View, sandbox: Sandbox): Html {
   return html`<tr role="row" id="row-${id}">
     <th scope="row" role="rowheader">${idLink(view, id)}</th>
     <td role="cell">${stateBadge(sandbox)}</td>
-    <td role="cell" data-label="Backend">${shown(backend)}</td>
-    <td role="cell" data-label="In this state" class="nowrap number-left">${ageOf(view, stateChangedAt)}</td>
-    <td role="cell" data-label="Last active" class="nowrap muted">${ageOf(view, lastActiveAt)} ago</td>
-    <td role="cell">${Object.keys(metadata).length > 0 && chips(metadata, 3)}</td>
-    <td role="cell">${operationId && idLink(view, operationId)}</td>
+    <td role="cell" data-label="on">${shown(backend)}</td>
+    <td role="cell" data-label="for" class="nowrap">${ageOf(view, stateChangedAt)}</td>
+    <td role="cell" data-label="active" class="nowrap muted">${ageOf(view, lastActiveAt)} ago</td>
+    <td role="cell" class="all">${Object.keys(metadata).length > 0 && chips(metadata, 3)}</td>
+    <td role="cell" class="all">${operationId && idLink(view, operationId)}</td>
   </tr>`
 }

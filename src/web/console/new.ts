@@ -18,7 +18,7 @@ export function newPage(view: View, { backends, given, problem, key }: Parts): H
     title: 'New sandbox',
     place: 'sandboxes',
     content: html`<div class="narrow">
-      <p class="small muted"><a href="${view.at('/sandboxes')}">Sandboxes</a> / new</p>
+      <p class="crumbs"><a href="${view.at('/sandboxes')}">Sandboxes</a> / new</p>
       <div class="head"><h1>New sandbox</h1></div>
       ${problem && html`<p class="note bad" role="alert"><b>Not made.</b> <span>${shown(problem)}</span></p>`}
       <form class="card" method="post" action="${view.at('/sandboxes')}"><div class="pad">

@@ -77,7 +77,7 @@ export function serveSandbox(pages: Pages, fleet: Fleet): void {
       return layout(view, {
         title: action.label,
         place: 'sandboxes',
-        content: html`<p class="small muted"><a href="${view.at('/sandboxes')}">Sandboxes</a> / ${idLink(view, sandbox.id)}</p>
+        content: html`<p class="crumbs"><a href="${view.at('/sandboxes')}">Sandboxes</a> / ${idLink(view, sandbox.id)}</p>
           <h1 class="vh">${action.label}</h1>
           <section class="card ask"><div class="pad">${question(view, sandbox, action, no)}</div></section>`,
       })

@@ -41,20 +41,22 @@ export function sandboxPage(view: View, parts: SandboxParts): Html {
       ...(isPrinting && tail && { execution: { id: newest.id, from: tail.to } }),
     }),
     content: html`
-      <p class="small muted"><a href="${view.at('/sandboxes')}">Sandboxes</a> / sandbox</p>
+      <p class="crumbs"><a href="${view.at('/sandboxes')}">Sandboxes</a> / sandbox</p>
       <div class="head" id="head" data-live>
         <h1 class="mono">${sandbox.id}</h1>${stateBadge(sandbox, 'big')}
         <button type="button" class="plain js-only" data-copy="${sandbox.id}" aria-label="Copy the id">Copy</button>
       </div>
-      <p class="why" id="why" data-live>${linked(view, why.answer, 6_000)}</p>
+      <p class="why" id="why" data-live>${linked(view, why.answer.replace(sandbox.id, 'It'), 6_000)}</p>
       <div class="with-side">
         <div>
+          ${view.mayOperate ? actionPanel(view, sandbox, actions) : html`<p class="note over">You may look, and not ask for anything: that needs a token with the scope operate.</p>`}
+        </div>
+        <div class="main">
           ${result(view, parts.shownOperation)}
           ${executionsCard(view, parts)}
           ${timeline(view, why, parts.wholeStory)}
         </div>
-        <div class="side">
-          ${view.mayOperate ? actionPanel(view, sandbox, actions) : html`<p class="note over">You may look, and not ask for anything: that needs a token with the scope operate.</p>`}
+        <div>
           ${facts(view, sandbox)}
           ${checkpoints(view, parts.checkpoints.found, sandbox.checkpoint, parts.checkpoints.more)}
           ${operationsCard(view, parts.operations)}
@@ -104,7 +106,7 @@ function executionsTable(view: View, executions: Execution[]): Html {
       (execution) => html`<tr role="row" data-key="${execution.id}">
         <th scope="row" role="rowheader">${idLink(view, execution.id)}</th>
         <td role="cell">${executionBadge(execution)}</td>
-        <td role="cell"><code>${shown(shownCommand(execution.command), 120)}</code></td>
+        <td role="cell" class="all"><code>${shown(shownCommand(execution.command), 120)}</code></td>
         <td role="cell" data-label="Took" class="nowrap">${took(execution)}</td>
         <td role="cell" data-label="Asked" class="nowrap muted">${ageOf(view, execution.createdAt)} ago</td>
       </tr>`,

@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import type { Trend } from '../../fleet/overview.ts'
-import { age, number, span } from './times.ts'
+import { number, span } from './times.ts'
 import type { Html } from './view.ts'
 
 const WIDTH = 200
@@ -11,17 +11,17 @@ export function spark({ name, unit, everyMs, values }: Trend): Html {
   const known = values.filter((value) => value !== null)
   const last = known.at(-1)
   const [lowest, highest] = [Math.min(...known), Math.max(...known)]
-  const over = age(everyMs * values.length)
+  const over = `${Math.round((everyMs * values.length) / 3_600_000)} h`
   const told =
     last === undefined
       ? `${name}: nothing is known of the last ${over}.`
       : `${name}: ${say(last, unit)} now, between ${say(lowest, unit)} and ${say(highest, unit)} over the last ${over}.`
   return html`<figure class="trend">
-    <figcaption>${name}<b>${last === undefined ? 'none' : say(last, unit)}</b></figcaption>
+    <figcaption><span>${name}</span><b>${last === undefined ? 'none' : say(last, unit)}</b>
+      ${last === undefined ? '' : `${say(lowest, unit)} to ${say(highest, unit)}`}</figcaption>
     <svg class="spark" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${told}">
       ${last !== undefined && curve(values, unit === 'percent' ? [0, 100] : [0, highest])}
     </svg>
-    <p class="small muted">${last === undefined ? `nothing in ${over}` : `${say(lowest, unit)} to ${say(highest, unit)} in ${over}`}</p>
   </figure>`
 }
 

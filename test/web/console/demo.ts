@@ -265,6 +265,7 @@ export async function seedAround(demo: Demo, count: number): Promise<void> {
     }
   }
   await seedTroubles(demo)
+  await seedTallies(demo)
 }
 
 async function seedTroubles(demo: Demo): Promise<void> {
@@ -325,4 +326,49 @@ async function seedTroubles(demo: Demo): Promise<void> {
   }
   await sql`update sandman.sweeps set failing_since = ${new Date(Date.now() - 32 * MINUTE)}, failure = 'The Kubernetes API did not answer: connect ETIMEDOUT 10.4.0.1:443'
     where fleet = ${fleet} and backend = 'agent-sandbox'`.execute(db)
+}
+
+/** What the workers have counted in a day that had a morning, an afternoon, and a provider that failed for half an hour. */
+async function seedTallies({ db, fleet }: Demo): Promise<void> {
+  const rows: Record<string, unknown>[] = []
+  for (let nth = 0; nth < 96; nth++) {
+    const at = new Date(Date.now() - (95 - nth) * 15 * MINUTE)
+    const day = Math.max(0, Math.sin(((nth - 18) / 96) * 2 * Math.PI)) + 0.25 * Math.max(0, Math.sin(nth / 3.1))
+    const much = Math.round(6 + 70 * day + (nth % 5) * 3)
+    const failed = nth > 60 && nth < 66 ? 7 : nth % 23 === 0 ? 1 : 0
+    const labels = { backend: 'e2b' }
+    const counted = [
+      ['sandman_operations_total', { ...labels, kind: 'pause', outcome: 'done' }, much],
+      ['sandman_operations_total', { ...labels, kind: 'resume', outcome: 'done' }, Math.round(much * 0.7) + 1],
+      [
+        'sandman_operations_total',
+        {
+          ...labels,
+          kind: 'resume',
+          outcome: 'failed',
+          error_type: failed > 1 ? 'sandbox_unreachable' : 'checkpoint_missing',
+        },
+        failed,
+      ],
+      [
+        'sandman_operation_duration_seconds_bucket',
+        { ...labels, kind: 'resume', le: '2.5' },
+        Math.round(much * 0.6) + 1,
+      ],
+      [
+        'sandman_operation_duration_seconds_bucket',
+        { ...labels, kind: 'resume', le: failed > 1 ? '30' : '5' },
+        Math.round(much * 0.1) + 1,
+      ],
+      ['sandman_executions_total', { ...labels, status: 'succeeded' }, much * 3],
+      ['sandman_executions_total', { ...labels, status: 'failed' }, nth % 7 === 0 ? 3 : 1],
+    ] as const
+    rows.push(
+      ...counted
+        .filter(([, , value]) => value > 0)
+        .map(([name, labels, value]) => ({ fleet, at, name, labels, value })),
+    )
+  }
+  await sql`insert into sandman.tallies select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+    as given (fleet text, at timestamptz, name text, labels jsonb, value double precision)`.execute(db)
 }
