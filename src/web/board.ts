@@ -34,9 +34,11 @@ export function serveBoard(routes: Routes, fleet: Fleet): void {
     const response = await pages.fetch(c.req.raw, c.env)
     // Bull Board answers 500 to anything; a store that is away is said as everywhere else.
     if (response.status === 500) await explain(fleet)
-    c.header('content-security-policy', BULL_BOARD)
-    if (response.ok && c.req.path.includes(`${PATH}/static/`)) c.header('cache-control', KEEP_FILES)
-    return isPage(response) ? c.html(withoutForeignFonts(await response.text())) : response
+    const body = isPage(response) ? withoutForeignFonts(await response.text()) : response.body
+    const answer = new Response(body, response)
+    answer.headers.set('content-security-policy', BULL_BOARD)
+    if (response.ok && c.req.path.includes(`${PATH}/static/`)) answer.headers.set('cache-control', KEEP_FILES)
+    return answer
   }
   routes.add('GET', `${PATH}/`, 'read', (c) => c.redirect(`${basePath}${PATH}`))
   routes.add('GET', `${PATH}/*`, 'read', show)
