@@ -45,7 +45,7 @@ export function layout(view: View, { title, place, stream, say, content }: PageP
         <a href="${at('/')}"${here('front')}>Overview</a>
         <a href="${at('/sandboxes')}"${here('sandboxes')}>Sandboxes</a>
         <a href="${at('/queues')}">Queues</a>
-        <a href="${at('/docs')}">API</a>
+        <a href="${at('/reference')}">API</a>
       </nav>
       <form class="find" role="search" method="get" action="${at('/sandboxes')}">
         <label class="vh" for="find">Find by id</label>
