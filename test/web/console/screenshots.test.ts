@@ -6,7 +6,7 @@ import { createFleet, type Fleet } from '../../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
 import { smallPng } from '../../support/small-png.ts'
 import { Demo, seedAround, seedHero } from './demo.ts'
-import { expectNoSidewaysScroll, type Site, serveConsoleOf, useBrowser } from './setup.ts'
+import { expectAccessible, expectNoSidewaysScroll, type Site, serveConsoleOf, useBrowser } from './setup.ts'
 
 /** `SCREENSHOTS=1` takes the pictures of the docs anew. */
 const TAKES = process.env.SCREENSHOTS === '1'
@@ -51,12 +51,13 @@ afterAll(async () => {
 })
 
 test.each(Object.keys(LOOKS) as (keyof typeof LOOKS)[])(
-  'every page can be seen in %s, and the docs show it',
+  'every page can be seen and heard in %s, and the docs show it',
   async (look) => {
     const { page, complaints } = await browser.open({ ...LOOKS[look], deviceScaleFactor: 1 })
     for (const [name, url] of Object.entries(pages)) {
       await page.goto(url)
       await expectNoSidewaysScroll(page)
+    await expectAccessible(page)
       const file = path.join(FOLDER, `${name}-${look}.png`)
       if (TAKES) {
         await mkdir(FOLDER, { recursive: true })

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
+import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
 import type { Fleet } from '../../../src/index.ts'
@@ -67,4 +68,16 @@ export async function expectNoSidewaysScroll(page: Page): Promise<void> {
     '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
   )
   expect(inside).toBeLessThanOrEqual(outside)
+}
+
+type Violation = { id: string; help: string; nodes: { html: string; failureSummary: string }[] }
+
+/** Nothing that axe knows to keep somebody out: contrast, names, landmarks, keyboard and all else. */
+export async function expectAccessible(page: Page): Promise<void> {
+  await page.evaluate(axe.source)
+  const { violations } = await page.evaluate<{ violations: Violation[] }>('axe.run(document, { resultTypes: ["violations"] })')
+  const told = violations.flatMap(({ id, help, nodes }) =>
+    nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html.slice(0, 200)} ${failureSummary}`),
+  )
+  expect(told, page.url()).toEqual([])
 }
