@@ -59,13 +59,13 @@ export function chips(metadata: Record<string, unknown>, max: number): Html {
 }
 
 /** All that it could ever be resumed, or another one made, from. */
-export function checkpoints(view: View, found: Checkpoint[], resting: Checkpoint | null, more: boolean): Html {
+export function checkpoints(view: View, found: Checkpoint[], sandbox: Sandbox, more: boolean): Html {
   return html`<section class="card" id="checkpoints" data-live aria-labelledby="checkpoints-h">
     <header><h2 id="checkpoints-h">Checkpoints</h2></header>
     ${
       found.length === 0
         ? html`<p class="none">None yet. A pause makes one, and so does a snapshot.</p>`
-        : html`<ul class="list">${found.map((checkpoint) => row(view, checkpoint, checkpoint.id === resting?.id))}</ul>`
+        : html`<ul class="list">${found.map((checkpoint) => row(view, checkpoint, sandbox))}</ul>`
     }
     ${more && html`<p class="none">Older ones are not shown.</p>`}
   </section>`
@@ -74,13 +74,15 @@ export function checkpoints(view: View, found: Checkpoint[], resting: Checkpoint
 function row(
   view: View,
   { id, kind, status, name, sizeBytes, createdAt, providerRef }: Checkpoint,
-  isResting: boolean,
+  { checkpoint, backend }: Sandbox,
 ): Html {
+  const isResting = checkpoint?.id === id
   const tone = status === 'ready' ? (isResting ? 'sleep' : 'good') : status === 'missing' ? 'bad' : 'over'
   return html`<li data-key="${id}">
     ${badge(tone, isResting ? 'sleeps on it' : status)}
     <span>${kind}${name === null ? '' : html` <b>${shown(name)}</b>`} ${sizeBytes === null ? '' : html`<span class="muted">${bytes(sizeBytes)}</span>`}</span>
     <span class="muted small">${ageOf(view, createdAt)} ago</span>
-    <span class="what"><code>${id}</code> ${providerRef === id ? '' : html`at its provider <code>${shown(providerRef, 200)}</code>`}</span>
+    <span class="what"><code>${id}</code> ${providerRef === id ? '' : html`at its provider <code>${shown(providerRef, 200)}</code>`}
+      ${view.mayOperate && status === 'ready' && html`<a href="${view.at(`/sandboxes/new?from=${id}&backend=${encodeURIComponent(backend)}`)}">New sandbox from it</a>`}</span>
   </li>`
 }

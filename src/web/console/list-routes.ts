@@ -36,9 +36,11 @@ export function serveList(pages: Pages, fleet: Fleet): void {
     }
   })
 
-  pages.get('/sandboxes/new', 'operate', async (c, view) =>
-    newPage(view, { backends: fleet.backends, given: c.req.query(), key: randomUUID() }),
-  )
+  pages.get('/sandboxes/new', 'operate', async (c, view) => {
+    // No more than where it begins: what it runs is never written by a link that somebody was sent.
+    const { backend = '', from = '' } = c.req.query()
+    return newPage(view, { backends: fleet.backends, given: { backend, from }, key: randomUUID() })
+  })
 
   pages.post('/sandboxes', async (c, view) => {
     const given = await readForm(c)

@@ -58,7 +58,7 @@ export function sandboxPage(view: View, parts: SandboxParts): Html {
         </div>
         <div>
           ${facts(view, sandbox)}
-          ${checkpoints(view, parts.checkpoints.found, sandbox.checkpoint, parts.checkpoints.more)}
+          ${checkpoints(view, parts.checkpoints.found, sandbox, parts.checkpoints.more)}
           ${operationsCard(view, parts.operations)}
         </div>
       </div>`,

@@ -13,21 +13,24 @@ const cases = STATES.flatMap((state) =>
   abilities.flatMap(({ name }) => [false, true].map((busy) => [state, name, busy] as const)),
 )
 
-test.each(cases)('%s, on a backend that is %s, busy %s: a button is open when its request does something', (state, backend, busy) => {
-  const open = busy ? [{} as Execution] : []
-  const actions = actionsFor({ sandbox: { state, backend } as Sandbox, open, abilities })
-  for (const { verb, isOpen, says, asks, field } of actions) {
-    const options = field ? { [field.name]: field.value } : {}
-    const able = backend === 'able' || (verb !== 'pause' && verb !== 'snapshot')
-    const { answer } = judge({ kind: verb, options }, state, { able, busy }, 'behind_other')
-    expect([verb, isOpen]).toEqual([verb, answer === 'work' || answer === 'wait'])
-    expect(says).toMatch(/^[A-Z].*\.$/)
-    // Whatever loses something asks first.
-    const loses = verb === 'kill' || verb === 'destroy' || field?.value === 'interrupt'
-    expect([verb, asks !== undefined]).toEqual([verb, loses])
-  }
-  expect(new Set(actions.map(({ verb }) => verb)).size).toBe(5)
-})
+test.each(cases)(
+  '%s, on a backend that is %s, busy %s: a button is open when its request does something',
+  (state, backend, busy) => {
+    const open = busy ? [{} as Execution] : []
+    const actions = actionsFor({ sandbox: { state, backend } as Sandbox, open, abilities })
+    for (const { verb, isOpen, says, asks, field } of actions) {
+      const options = field ? { [field.name]: field.value } : {}
+      const able = backend === 'able' || (verb !== 'pause' && verb !== 'snapshot')
+      const { answer } = judge({ kind: verb, options }, state, { able, busy }, 'behind_other')
+      expect([verb, isOpen]).toEqual([verb, answer === 'work' || answer === 'wait'])
+      expect(says).toMatch(/^[A-Z].*\.$/)
+      // Whatever loses something asks first.
+      const loses = verb === 'kill' || verb === 'destroy' || field?.value === 'interrupt'
+      expect([verb, asks !== undefined]).toEqual([verb, loses])
+    }
+    expect(new Set(actions.map(({ verb }) => verb)).size).toBe(5)
+  },
+)
 
 test('there is a way back through pages, and an address never grows without end', () => {
   const id = (nth: number) => `sbx_${String(nth).padStart(26, '0')}`

@@ -57,7 +57,7 @@ test.each(Object.keys(LOOKS) as (keyof typeof LOOKS)[])(
     for (const [name, url] of Object.entries(pages)) {
       await page.goto(url)
       await expectNoSidewaysScroll(page)
-    await expectAccessible(page)
+      await expectAccessible(page)
       const file = path.join(FOLDER, `${name}-${look}.png`)
       if (TAKES) {
         await mkdir(FOLDER, { recursive: true })
