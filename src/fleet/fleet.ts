@@ -20,12 +20,14 @@ import type { QueueStore } from '../queues/bullmq/store.ts'
 import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
+import { type Change, Changes } from './changes.ts'
 import { checkHealth, type Health } from './health.ts'
 import { readMetrics } from './metrics.ts'
 import { leavable, type OutputPiece, streamOutput } from './output.ts'
 import { type Overview, readOverview } from './overview.ts'
 import {
   AdoptRequest,
+  ChangesRequest,
   CheckpointsRequest,
   EventsRequest,
   ExecuteRequest,
@@ -106,6 +108,8 @@ type Given<Schema extends z.ZodType> = z.input<Schema>
  */
 export type Fleet = {
   readonly name: string
+  /** What the backends can do that a sandbox may be made on. Which of them there is a worker for is not known here. */
+  readonly backends: readonly BackendAbilities[]
   /** Makes a sandbox. */
   spawn(request: Given<typeof SpawnRequest>): Promise<Answer>
   /** Takes over an instance that exists at its provider. It is looked at, and ends where it is: running, suspended or gone. */
@@ -151,6 +155,12 @@ export type Fleet = {
   operations(sandboxId: string, request?: Given<typeof OperationsRequest>): Promise<Page<Operation>>
   /** All that a sandbox could ever be resumed or spawned from, the newest first. */
   checkpoints(sandboxId: string, request?: Given<typeof CheckpointsRequest>): Promise<Page<Checkpoint>>
+  /**
+   * Which of these sandboxes have changed, whenever some have, and with `newest` also that a new one was made. The
+   * first time, none has: from then on nothing is missed, and what was before is to be read. All watchers of a process share one
+   * statement a second.
+   */
+  changes(request: Given<typeof ChangesRequest>): AsyncIterable<Change>
   /** The fleet at a glance: what there is, what is stuck, at risk or failing, and how it has gone lately. A few seconds old at most. */
   overview(): Promise<Overview>
   /** What the whole fleet has counted and what there is now, as Prometheus reads it. */
@@ -186,6 +196,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
   const { db, close: closeDb } =
     foundation?.handle ?? openDb({ databaseUrl, applicationName: 'sandman fleet', events, connectionsMax })
   const room = new WaitingRoom({ db, databaseUrl, fleet, events })
+  const changes = new Changes({ db, fleet, events })
   let opened = foundation && new Producer(foundation.store)
   let closing: Promise<void> | undefined
   const underWay = new Set<Promise<unknown>>()
@@ -207,7 +218,11 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
   async function close(): Promise<void> {
     // A pool that is closed forgets who stands in line for a connection, so they come first; but not for ever.
     const answered = () => Promise.allSettled(underWay)
-    await Promise.all([room.close(), withDeadline(CLOSE_MS, 'the last call', answered).catch(() => {})])
+    await Promise.all([
+      room.close(),
+      changes.close(),
+      withDeadline(CLOSE_MS, 'the last call', answered).catch(() => {}),
+    ])
     await tally.close()
     await Promise.all([opened?.close(), closeDb()])
   }
@@ -291,6 +306,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
 
   return {
     name: fleet,
+    backends: [...backends.values()],
     spawn: async (request) => make(parseRequest(SpawnRequest, request)),
     async adopt(request) {
       const { ref, checkpointRef, ...rest } = parseRequest(AdoptRequest, request)
@@ -447,6 +463,12 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
         return pageOf(found.map(viewCheckpoint), limit)
       })
     },
+    changes: (request) =>
+      leavable(async function* (left) {
+        const { signal, ...watched } = parseRequest(ChangesRequest, request)
+        if (closing) throw closed()
+        yield* changes.watch(watched, signal ? AbortSignal.any([signal, left]) : left)
+      }),
     overview: () => call(overview),
     metrics: () => call(metrics),
     health: () => call(() => checkHealth(deps())),

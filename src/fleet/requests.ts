@@ -254,6 +254,16 @@ export const CheckpointsRequest = z.strictObject({
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 
+/** Of one who watches: a page of them, and no more. */
+const WATCHED_MAX = 100
+
+export const ChangesRequest = z.strictObject({
+  sandboxIds: z.array(z.string().refine(isSandboxId, 'must be the id of a sandbox')).max(WATCHED_MAX).default([]),
+  /** Also when the fleet has a new one. */
+  newest: z.boolean().default(false),
+  signal: z.instanceof(AbortSignal).optional(),
+})
+
 export const EventsRequest = z.strictObject({
   cursor: z
     .string()
