@@ -260,6 +260,12 @@ export type FindingRow = {
 
 export type PruningRow = { fleet: string; what: 'events' | 'output'; at: Date; id: string }
 
+/** What a sandbox can be found by: its backend, or a plain value of its metadata. */
+export type TagRow = { fleet: string; key: string; value: string; sandbox_id: string }
+
+/** A number that was counted: all of it so far, or, `at` a time, that of five minutes. */
+export type TallyRow = { fleet: string; at: Date; name: string; labels: Record<string, string>; value: number }
+
 /** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {
   canaries: CanariesTable
@@ -274,6 +280,8 @@ export type Database = {
   sightings: ReadOnly<SightingRow>
   findings: ReadOnly<FindingRow>
   prunings: ReadOnly<PruningRow>
+  tags: ReadOnly<TagRow>
+  tallies: ReadOnly<TallyRow>
 }
 
 export const SCHEMA = 'sandman'

@@ -22,6 +22,7 @@ import type { Kind, Options } from '../sandbox/judge.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
 import { checkHealth, type Health } from './health.ts'
 import { leavable, type OutputPiece, streamOutput } from './output.ts'
+import { type Overview, readOverview } from './overview.ts'
 import {
   AdoptRequest,
   CheckpointsRequest,
@@ -45,6 +46,7 @@ import {
   Ttl,
   WaitRequest,
 } from './requests.ts'
+import { shared } from './share.ts'
 import { askToSweep, type SweepReport } from './sweep.ts'
 import {
   type Checkpoint,
@@ -89,6 +91,9 @@ export type ExecutionAnswer = { execution: Execution; sandbox: Sandbox }
 const CLOSE_MS = 2_000
 /** How much longer than it wanted to wait a caller is kept for the latest news. */
 const LAST_LOOK_MS = 1_000
+
+/** However many look at the fleet, it is counted once in so long. */
+const OVERVIEW_MS = 3_000
 
 type Given<Schema extends z.ZodType> = z.input<Schema>
 
@@ -144,6 +149,8 @@ export type Fleet = {
   operations(sandboxId: string, request?: Given<typeof OperationsRequest>): Promise<Page<Operation>>
   /** All that a sandbox could ever be resumed or spawned from, the newest first. */
   checkpoints(sandboxId: string, request?: Given<typeof CheckpointsRequest>): Promise<Page<Checkpoint>>
+  /** The fleet at a glance: what there is, what is stuck, at risk or failing, and how it has gone lately. A few seconds old at most. */
+  overview(): Promise<Overview>
   /** Whether everything answers that a request needs. Never thrown: what is away is in it. */
   health(): Promise<Health>
   /** The queues, as BullMQ's own objects: for Bull Board, or for a look of one's own. */
@@ -204,6 +211,8 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
     opened ??= new Producer(openStore({ databaseUrl, redisUrl, fleet, role: 'producer', events }))
     return { db, producer: opened, fleet, clock, events }
   }
+
+  const overview = shared(OVERVIEW_MS, () => readOverview({ ...deps(), limits }))
 
   type Waiting = { wait?: number | undefined; signal?: AbortSignal | undefined }
 
@@ -397,11 +406,14 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
         }
       }),
     async list(request = {}) {
-      const { state, backend, cursor, limit } = parseRequest(ListRequest, request)
+      const { id: idPrefix, cursor: before, limit: max, ...filter } = parseRequest(ListRequest, request)
       return call(async () => {
-        const found = await listSandboxes(db, { fleet, state, backend, before: cursor, max: limit })
-        const items = found.map(({ sandbox, checkpoint }) => viewSandbox(sandbox, checkpoint))
-        return pageOf(items, limit)
+        const { found, cutOffAt } = await listSandboxes(db, { fleet, ...filter, idPrefix, before, max })
+        const page = pageOf(
+          found.map(({ sandbox, checkpoint }) => viewSandbox(sandbox, checkpoint)),
+          max,
+        )
+        return cutOffAt === undefined ? page : { ...page, nextCursor: cutOffAt }
       })
     },
     async events(sandboxId, request = {}) {
@@ -428,6 +440,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
         return pageOf(found.map(viewCheckpoint), limit)
       })
     },
+    overview: () => call(overview),
     health: () => call(() => checkHealth(deps())),
     queues: () => call(() => deps().producer.all()),
     close() {
