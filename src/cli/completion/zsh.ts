@@ -51,7 +51,7 @@ function optionSpecs(name: string, option: Option): string[] {
 function argumentSpecs(command: Command, commands: readonly Command[]): string[] {
   const { words, ids } = argumentOf(command, commands)
   const [first] = command.arguments ?? []
-  const rest = command.rest ? [quote('*:command:_normal')] : []
+  const rest = command.rest ? [quote('*:command:_command_names -e')] : []
   if (!first) return rest
   const action = ids ? `_sandman_ids ${ids}` : `(${words.join(' ')})`
   return [quote(`${first.many ? '*' : '1'}:${first.name}:${action}`), ...rest]
