@@ -3,7 +3,7 @@ import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
-import { harmless } from './harmless.ts'
+import { harmless, harmlessLines } from './harmless.ts'
 import { printJson } from './json.ts'
 import { printOutput } from './print-output.ts'
 import { wireExecutionAnswer } from './wire.ts'
@@ -26,7 +26,7 @@ export async function exec(invocation: Invocation<Asked>): Promise<number> {
   } catch (error) {
     // Its codes belong to the command: what Sandman has to say is another one.
     if (!isSandmanError(error) || error.code === 'request_invalid') throw error
-    await invocation.session.complain(error.message)
+    await invocation.session.complain(harmlessLines(error.message))
     return exit('broken')
   }
 }

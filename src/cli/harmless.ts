@@ -10,3 +10,8 @@ export function harmless(text: string): string {
     .toWellFormed()
     .replace(HARMFUL, (letter) => NAMED[letter] ?? `\\u{${(letter.codePointAt(0) as number).toString(16)}}`)
 }
+
+/** The same for text of several lines that are ours. */
+export function harmlessLines(text: string): string {
+  return text.split('\n').map(harmless).join('\n')
+}

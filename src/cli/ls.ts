@@ -41,8 +41,8 @@ export async function ls({ values, session }: Invocation<Asked>): Promise<number
     if (values.watch) {
       const look = async () => viewOf(await fleet.list(requestOf(values)), values, session)
       await watch(session, { look, json, signal })
-    } else if (json) await printDocument(fleet, values, session)
-    else await printPages(fleet, values, session)
+    } else if (json) await printDocument(fleet, values, session, signal)
+    else await printPages(fleet, values, session, signal)
     return exit('done')
   })
 }
@@ -61,9 +61,10 @@ function requestOf({ state, backend, metadata, id, limit, cursor, all }: Asked):
 const wirePage = ({ items, nextCursor }: Page<Sandbox>) => ({ items: items.map(wireSandbox), nextCursor })
 
 /** One page, or one after the other, so that a large fleet needs no large memory. */
-async function* pagesOf(fleet: Fleet, asked: Asked): AsyncGenerator<Page<Sandbox>> {
+async function* pagesOf(fleet: Fleet, asked: Asked, signal: AbortSignal): AsyncGenerator<Page<Sandbox>> {
   let { cursor } = asked
   for (;;) {
+    signal.throwIfAborted()
     const page = await fleet.list(requestOf({ ...asked, cursor }))
     yield page
     if (!asked.all || page.nextCursor === null) return
@@ -71,9 +72,9 @@ async function* pagesOf(fleet: Fleet, asked: Asked): AsyncGenerator<Page<Sandbox
   }
 }
 
-async function printPages(fleet: Fleet, asked: Asked, session: Session): Promise<void> {
+async function printPages(fleet: Fleet, asked: Asked, session: Session, signal: AbortSignal): Promise<void> {
   let printed = 0
-  for await (const { items, nextCursor } of pagesOf(fleet, asked)) {
+  for await (const { items, nextCursor } of pagesOf(fleet, asked, signal)) {
     const lines = asked.quiet ? items.map(({ id }) => id) : tableOf(items, session, printed === 0)
     if (items.length > 0) await session.say(lines.join('\n'))
     printed += items.length
@@ -85,12 +86,12 @@ async function printPages(fleet: Fleet, asked: Asked, session: Session): Promise
 }
 
 /** As one document, which is written while it is read. */
-async function printDocument(fleet: Fleet, asked: Asked, session: Session): Promise<void> {
+async function printDocument(fleet: Fleet, asked: Asked, session: Session, signal: AbortSignal): Promise<void> {
   const { out } = session.io
   if (!asked.all) return void (await out.write(printJson(wirePage(await fleet.list(requestOf(asked))))))
   let isFirst = true
   await out.write('{\n  "items": [')
-  for await (const { items } of pagesOf(fleet, asked)) {
+  for await (const { items } of pagesOf(fleet, asked, signal)) {
     const text = items
       .map((item) => JSON.stringify(toWire(wireSandbox(item)), null, 2).replaceAll('\n', '\n    '))
       .join(',\n    ')

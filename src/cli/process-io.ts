@@ -39,9 +39,8 @@ function outOf(stream: WriteStream, env: Env): Out {
 }
 
 async function question(text: string, signal: AbortSignal): Promise<string> {
-  const asking = readline.createInterface({ input: process.stdin, output: process.stderr })
-  // A terminal that reads a line keeps Ctrl-C to itself.
-  asking.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  // The terminal itself edits the line, and Ctrl-C stays a signal.
+  const asking = readline.createInterface({ input: process.stdin, output: process.stderr, terminal: false })
   try {
     const closed = new Promise<string>((resolve) => asking.once('close', () => resolve('')))
     return await Promise.race([asking.question(text, { signal }), closed])

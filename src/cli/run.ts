@@ -6,6 +6,7 @@ import { readArguments, UsageError } from './arguments.ts'
 import { COMMANDS } from './commands.ts'
 import { exit } from './exits.ts'
 import { codeOf } from './failure.ts'
+import { harmlessLines } from './harmless.ts'
 import { explain, overview, usage } from './help.ts'
 import type { Io } from './io.ts'
 import { Session } from './session.ts'
@@ -39,6 +40,6 @@ async function complain(error: unknown, session: Session): Promise<number> {
     await session.complain(inspect(error))
     return exit('failed')
   }
-  await session.complain(error.message)
+  await session.complain(harmlessLines(error.message))
   return codeOf(error)
 }

@@ -17,7 +17,7 @@ export class Session {
   /** The settings. From then on nothing that is said has one of their secrets in it. */
   async config(overrides: Record<string, string> = {}): Promise<Config> {
     // Here and not above: help and completion do without what these bring.
-    const [{ parseConfig }, { createRedactor }] = await Promise.all([import('../config.ts'), import('../logger.ts')])
+    const [{ parseConfig }, { createRedactor }] = await Promise.all([import('../config.ts'), import('../redactor.ts')])
     const config = parseConfig({ ...this.io.environment(), ...overrides })
     this.#redact = createRedactor(secretsOf(config))
     return config

@@ -2,6 +2,7 @@ import { isWell, printReport } from '../fleet/sweep.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
+import { harmlessLines } from './harmless.ts'
 import { printJson } from './json.ts'
 import { wireReport } from './wire.ts'
 
@@ -27,7 +28,7 @@ export function sweep({ values, session }: Invocation<Asked>): Promise<number> {
       return exit('interrupted')
     }
     if (json) await session.io.out.write(printJson(wireReport(report)))
-    else await session.say(printReport(report))
+    else await session.say(harmlessLines(printReport(report)))
     return exit(isWell(report) ? 'done' : 'failed')
   })
 }

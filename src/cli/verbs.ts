@@ -8,6 +8,7 @@ import type { Invocation } from './command.ts'
 import { confirm } from './confirm.ts'
 import { exit, worstOf } from './exits.ts'
 import { codeOf } from './failure.ts'
+import { harmless } from './harmless.ts'
 import { printJson } from './json.ts'
 import { Progress } from './progress.ts'
 import { resultOf } from './result.ts'
@@ -60,7 +61,7 @@ export function askForAll({ values, args, session }: Invocation<Asked>, verb: Ve
           document: { id, operation: null, sandbox: null, error: { code, message } },
         })
         if (ids.length === 1 && !json) throw error
-        if (!json) await progress.settle(id, () => session.complain(message))
+        if (!json) await progress.settle(id, () => session.complain(harmless(message)))
       }
     }
 

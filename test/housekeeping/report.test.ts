@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from 'vitest'
 import { abilitiesOf, createFleet } from '../../src/index.ts'
+import { environmentOf, sandman as type } from '../cli/setup.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
-import { SandmanProcess } from '../support/sandman.ts'
 import { testBackend } from '../support/test-backend.ts'
 import { forget, lose, others, settled, stray } from './setup.ts'
 
@@ -115,11 +115,8 @@ describeWorld(
     beforeEach(() => forget(world()))
 
     async function sandman(...args: string[]) {
-      const { databaseUrl, redisUrl, fleet } = world().place
-      const env = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, SANDMAN_FLEET: fleet }
-      const running = new SandmanProcess(args, { cwd: world().dataFolder, env })
-      const { code } = await running.exited
-      return { code, output: running.output }
+      const { code, out, err } = await type(args, { env: environmentOf(world()) })
+      return { code, output: out + err }
     }
 
     test('tells why a sandbox is where it is', async () => {
