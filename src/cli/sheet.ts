@@ -11,7 +11,7 @@ import { type Cell, layTable } from './table.ts'
 import { cut } from './width.ts'
 
 /** How it is shown. Without `now`, no ages: they are another at every look. */
-type Style = { width?: number; hasColours?: boolean; now?: Date }
+export type Style = { width?: number; hasColours?: boolean; now?: Date }
 
 type Known = { sandbox: Sandbox; operations: Operation[]; executions: Execution[]; story: Why['story'] }
 

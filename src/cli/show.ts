@@ -3,8 +3,7 @@ import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { printJson } from './json.ts'
-import type { Session } from './session.ts'
-import { executionLines, operationLines, sandboxLines } from './sheet.ts'
+import { executionLines, operationLines, type Style, sandboxLines } from './sheet.ts'
 import { type View, watch } from './watch.ts'
 import { wireAnswer, wireExecutionAnswer, wireOperation, wireSandbox } from './wire.ts'
 
@@ -18,17 +17,21 @@ export function show({ values, args, session }: Invocation<{ json: boolean; watc
   const look = id.startsWith('op_') ? lookAtOperation : id.startsWith('exe_') ? lookAtExecution : lookAtSandbox
   return withFleet(session, async (fleet, signal) => {
     const { json } = values
-    if (values.watch) await watch(session, { look: () => look(fleet, id, session), json, signal })
+    const { out } = session.io
+    const style = () => ({ hasColours: out.hasColours, now: new Date() })
+    // What is drawn in place has to fit. What is printed once is whole: an error that is cut off helps nobody.
+    if (values.watch)
+      await watch(session, { look: () => look(fleet, id, { ...style(), width: out.columns() }), json, signal })
     else {
-      const { lines, document } = await look(fleet, id, session)
-      if (json) await session.io.out.write(printJson(document))
+      const { lines, document } = await look(fleet, id, style())
+      if (json) await out.write(printJson(document))
       else await session.say(lines.join('\n'))
     }
     return exit('done')
   })
 }
 
-async function lookAtSandbox(fleet: Fleet, id: string, { io: { out } }: Session): Promise<View> {
+async function lookAtSandbox(fleet: Fleet, id: string, style: Style): Promise<View> {
   const [sandbox, operations, executions, why] = await Promise.all([
     fleet.get(id),
     fleet.operations(id, { limit: OPERATIONS }),
@@ -39,7 +42,7 @@ async function lookAtSandbox(fleet: Fleet, id: string, { io: { out } }: Session)
   const story = why.story.slice(-STORY)
   const known = { sandbox, operations: operations.items, executions: executions.items, story }
   return {
-    lines: sandboxLines(known, { width: out.columns(), hasColours: out.hasColours, now: new Date() }),
+    lines: sandboxLines(known, style),
     news: sandboxLines(known),
     document: {
       sandbox: wireSandbox(sandbox),
@@ -51,20 +54,20 @@ async function lookAtSandbox(fleet: Fleet, id: string, { io: { out } }: Session)
   }
 }
 
-async function lookAtOperation(fleet: Fleet, id: string, { io: { out } }: Session): Promise<View> {
+async function lookAtOperation(fleet: Fleet, id: string, style: Style): Promise<View> {
   const answer = await fleet.operation(id)
   return {
-    lines: operationLines(answer, { width: out.columns(), hasColours: out.hasColours, now: new Date() }),
+    lines: operationLines(answer, style),
     news: operationLines(answer),
     document: wireAnswer(answer),
     isOver: answer.operation.settledAt !== null,
   }
 }
 
-async function lookAtExecution(fleet: Fleet, id: string, { io: { out } }: Session): Promise<View> {
+async function lookAtExecution(fleet: Fleet, id: string, style: Style): Promise<View> {
   const answer = await fleet.execution(id)
   return {
-    lines: executionLines(answer, { width: out.columns(), hasColours: out.hasColours, now: new Date() }),
+    lines: executionLines(answer, style),
     news: executionLines(answer),
     document: wireExecutionAnswer(answer),
     isOver: answer.execution.endedAt !== null,
