@@ -19,12 +19,13 @@ type Problem = {
 }
 
 /** An error on the wire (RFC 9457), with the words that a program can switch on. */
-export function problemBody(status: ContentfulStatusCode, told: Problem) {
+export function problemBody(status: ContentfulStatusCode, told: Problem, requestId?: string) {
   const { errorType, message, retryable = false, checkpointId, operation, errors } = told
   return {
     type: 'about:blank',
     title: STATUS_CODES[status],
     status,
+    ...(requestId !== undefined && { request_id: requestId }),
     detail: message,
     error_type: errorType,
     message,
@@ -37,7 +38,8 @@ export function problemBody(status: ContentfulStatusCode, told: Problem) {
 
 export function problem(c: Context, status: ContentfulStatusCode, told: Problem): Response {
   if (status === 429 || status === 503) c.header('retry-after', String(RETRY_AFTER_SECONDS))
-  return c.body(JSON.stringify(problemBody(status, told)), status, { 'content-type': 'application/problem+json' })
+  const body = JSON.stringify(problemBody(status, told, c.get('requestId')))
+  return c.body(body, status, { 'content-type': 'application/problem+json' })
 }
 
 /** What is wrong with a request, before anybody was asked for anything. */

@@ -8,8 +8,7 @@ export type WebContext = Context<WebEnv>
 
 /** Who may ask for something: whoever has a token of this scope or a higher one, or really anybody. */
 export type Need = Scope | 'anybody'
-export const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
-export type Method = (typeof METHODS)[number]
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Handle = (c: WebContext) => Response | Promise<Response>
 
 /** The only way to add a route: it cannot be left open who may use it. Anybody's routes are added before access is asked for. */

@@ -206,6 +206,7 @@ export const ProblemBody = z.strictObject({
   type: z.literal('about:blank'),
   title: z.string(),
   status: z.int(),
+  request_id: z.string().optional().describe('As it stands in the log.'),
   detail: z.string(),
   error_type: z.string().describe('A word to switch on.'),
   message: z.string().describe('A sentence for people; the same as `detail`.'),

@@ -30,9 +30,6 @@ export type OpenApi = {
   components: { schemas: Record<string, Schema>; securitySchemes: Record<string, Record<string, string>> }
 }
 
-/** Of whoever has logged in to the console. */
-const SESSION_COOKIE = 'sandman_session'
-
 const NAMED = {
   Sandbox: bodies.SandboxBody,
   Checkpoint: bodies.CheckpointBody,
@@ -50,11 +47,9 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 const named = z.registry<{ id: string }>()
 for (const [id, schema] of Object.entries(NAMED)) named.add(schema, { id })
 
-let made: OpenApi | undefined
-
 /** OpenAPI 3.1 of this release, printed from the schemas that requests are read by and answers are written by. */
-export function openApi(): OpenApi {
-  made ??= {
+export function openApi({ name: fleet }: { name: string }): OpenApi {
+  return {
     openapi: '3.1.0',
     info: {
       title: 'Sandman',
@@ -69,11 +64,15 @@ export function openApi(): OpenApi {
       schemas: namedSchemas(),
       securitySchemes: {
         token: { type: 'http', scheme: 'bearer', description: 'A secret of SANDMAN_TOKENS.' },
-        session: { type: 'apiKey', in: 'cookie', name: SESSION_COOKIE, description: 'A login in the console.' },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: `sandman-${fleet}`,
+          description: 'A login in the console. Over HTTPS, its name begins with `__Host-`, or `__Secure-`.',
+        },
       },
     },
   }
-  return made
 }
 
 function paths(): OpenApi['paths'] {

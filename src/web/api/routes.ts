@@ -1,9 +1,11 @@
 import type { Fleet } from '../../fleet/fleet.ts'
 import { problem } from '../problem.ts'
-import { METHODS, type Routes } from '../routes.ts'
+import type { Method, Routes } from '../routes.ts'
 import { ENDPOINTS } from './endpoints.ts'
 import { openApi } from './openapi.ts'
 import { referencePage } from './reference.ts'
+
+const METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 
 /** What programs ask for, below `/v1`, and what tells people and tools about it. */
 export function serveApi(routes: Routes, fleet: Fleet): void {
@@ -11,8 +13,9 @@ export function serveApi(routes: Routes, fleet: Fleet): void {
     routes.add(endpoint.method, endpoint.path, endpoint.scope, (c) => endpoint.serve(fleet, c))
   for (const path of new Set(ENDPOINTS.map(({ path }) => path))) refuseOthers(routes, path)
 
-  routes.add('GET', '/openapi.json', 'read', (c) => c.json(openApi()))
-  routes.add('GET', '/reference', 'read', (c) => c.html(referencePage(openApi())))
+  const document = openApi(fleet)
+  routes.add('GET', '/openapi.json', 'read', (c) => c.json(document))
+  routes.add('GET', '/reference', 'read', (c) => c.html(referencePage(document)))
 }
 
 /** A path that there is, and a method that it does not have. */

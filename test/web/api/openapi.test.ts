@@ -34,7 +34,7 @@ test('every route below /v1 is in the document, with its scope, or is a method t
   const routes = new Routes(new Hono<WebEnv>())
   serveApi(routes, nobody)
   const below = routes.all.filter(({ path }) => path.startsWith('/v1'))
-  const { paths } = openApi()
+  const { paths } = openApi(nobody)
   const site = siteOf(nobody)
   for (const { method, path, need } of below) {
     const documented = paths[path.replace(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()]
@@ -47,7 +47,7 @@ test('every route below /v1 is in the document, with its scope, or is a method t
 })
 
 test('the document is whole: every reference leads somewhere, every parameter of a path is named', () => {
-  const document = openApi()
+  const document = openApi(nobody)
   expect(document.openapi).toBe('3.1.0')
   const refs = [...objectsIn(document)].flatMap(([at, { $ref }]) => (typeof $ref === 'string' ? [[at, $ref]] : []))
   expect(refs.length).toBeGreaterThan(50)
@@ -77,7 +77,7 @@ test('the document is whole: every reference leads somewhere, every parameter of
 test('the document and the reference are served, and the reference needs nothing from elsewhere', async () => {
   const site = siteOf(nobody)
   const served = await site.fetch('/openapi.json')
-  expect(await served.json()).toEqual(JSON.parse(JSON.stringify(openApi())))
+  expect(await served.json()).toEqual(JSON.parse(JSON.stringify(openApi(nobody))))
   const page = await (await site.fetch('/reference')).text()
   for (const { method, path } of ENDPOINTS)
     expect(page).toContain(`<h2><code>${method} ${path.replaceAll(':id', '{id}')}</code></h2>`)

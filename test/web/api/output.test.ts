@@ -212,6 +212,15 @@ describe('the output of an execution', () => {
   })
 })
 
+test('who asks for the headers only is not kept for the rest', async () => {
+  const { execution, agent } = await work(world)
+  const response = await site.fetch(`/v1/executions/${execution.id}/output`, { method: 'HEAD' })
+  expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
+  expect(watched.waiting).toBe(0)
+  agent.exit()
+  await world.fleet.execution(execution.id, { wait: '30s' })
+})
+
 describe('a client that goes', () => {
   /** A real server, and a client that can be cut off. */
   async function serve(): Promise<string> {
