@@ -1,5 +1,6 @@
 import { Hono } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
+import { getPath } from 'hono/utils/url'
 import type { Token } from '../config.ts'
 import { isSandmanError } from '../errors.ts'
 import { Events } from '../events.ts'
@@ -15,13 +16,16 @@ import { Routes, type WebApp, type WebEnv } from './routes.ts'
 export type AppOptions = {
   /** Who may call. Without any, only this machine may. */
   tokens?: Token[]
+  /** Where it is mounted, such as `/sandman`. Defaults to the root. */
+  basePath?: string
   /** Told when a request fails here, and not by its own fault. */
   events?: Events
 }
 
 /** The API, the console and Bull Board of a fleet, as a fetch handler that any server can mount. */
-export function createApp(fleet: Fleet, { tokens = [], events = new Events() }: AppOptions = {}): WebApp {
-  const app = new Hono<WebEnv>()
+export function createApp(fleet: Fleet, options: AppOptions = {}): WebApp {
+  const { tokens = [], basePath = '', events = new Events() } = options
+  const app = new Hono<WebEnv>({ getPath: (request) => withoutBase(getPath(request), basePath) })
   const routes = new Routes(app)
   app.use(secureHeaders())
   serveHealth(routes, fleet)
@@ -47,4 +51,11 @@ export function createApp(fleet: Fleet, { tokens = [], events = new Events() }: 
     })
   })
   return app
+}
+
+/** Some of what we are mounted in takes the base path away before it hands on a request, and some does not. */
+function withoutBase(path: string, basePath: string): string {
+  if (basePath === '' || !path.startsWith(basePath)) return path
+  const rest = path.slice(basePath.length)
+  return rest === '' ? '/' : rest.startsWith('/') ? rest : path
 }
