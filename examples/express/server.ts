@@ -17,7 +17,7 @@ const sandman = createApp(fleet, {
 
 const app = express()
 // Before anything that reads bodies: Sandman reads its own.
-app.use('/sandman', getRequestListener(sandman.fetch, { overrideGlobalObjects: false }))
+app.use('/sandman', getRequestListener(sandman.fetch))
 app.use(express.json())
 
 // The app itself asks the fleet, and no HTTP.

@@ -160,6 +160,8 @@ describe('on every route that takes a body', () => {
       'true',
       '{"surprise":1}',
       '{"__proto__":{"polluted":1}}',
+      '{"backend":"test","metadata":{"__proto__":{"polluted":1}}}',
+      '{"backend":"test","agent":{"command":["x"],"env":{"__proto__":"x"}}}',
       '{"constructor":{"prototype":{}}}',
       '{"wait":"30s"}',
       '{"signal":{}}',

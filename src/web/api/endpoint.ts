@@ -64,7 +64,6 @@ export function defineEndpoint<Query = Nothing, Body = Nothing>(defined: Definit
   return {
     ...described,
     async serve(fleet, c) {
-      // Taken first: what limits a body may put another request in the place of this one.
       const { signal } = c.req.raw
       try {
         const reply = await handle(fleet, {

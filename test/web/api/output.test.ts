@@ -1,14 +1,11 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { getRequestListener } from '@hono/node-server'
+import { type IncomingMessage, request } from 'node:http'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createFleet, type Execution, type Fleet } from '../../../src/index.ts'
 import { streamEvents } from '../../../src/web/api/output.ts'
-import { createApp } from '../../../src/web/app.ts'
 import { BRIEF, work } from '../../executions/setup.ts'
 import { createWorld, type World } from '../../support/world.ts'
-import { siteOf } from './setup.ts'
+import { serveHttp, siteOf } from './setup.ts'
 
 let world: World
 let watched: ReturnType<typeof watch>
@@ -222,18 +219,10 @@ test('who asks for the headers only is not kept for the rest', async () => {
 })
 
 describe('a client that goes', () => {
-  /** A real server, and a client that can be cut off. */
   async function serve(): Promise<string> {
-    const globals = Object.getOwnPropertyDescriptors({ Request, Response })
-    const server = createServer(getRequestListener(createApp(watched.fleet).fetch))
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    onTestFinished(() => {
-      Object.defineProperties(globalThis, globals) // it has put its own in their place
-      server.closeAllConnections()
-      server.close()
-    })
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const { url, stop } = await serveHttp(watched.fleet)
+    onTestFinished(stop)
+    return url
   }
 
   test('leaves nobody waiting for its output', async () => {

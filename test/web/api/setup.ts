@@ -1,3 +1,7 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
 import { expect } from 'vitest'
 import type { z } from 'zod'
 import type { Fleet } from '../../../src/index.ts'
@@ -31,6 +35,22 @@ export function siteOf(fleet: Fleet) {
   }
 
   return { app, fetch, post: ask, get: (path: string, sent: Sent = {}) => ask(path, { ...sent, method: 'GET' }) }
+}
+
+/** The same on a socket, by the server that `sandman web` uses. */
+export async function serveHttp(fleet: Fleet): Promise<{ url: string; stop(): Promise<void> }> {
+  const globals = Object.getOwnPropertyDescriptors({ Request, Response })
+  const server = createServer(getRequestListener(createApp(fleet).fetch))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async stop() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      Object.defineProperties(globalThis, globals) // it has put its own in their place
+    },
+  }
 }
 
 /** An answer has to be as the document says: its status is one of the endpoint's, and its body fits. */
