@@ -28,19 +28,19 @@ test('wherever it is cut, all bytes are told of, in order, and the text is the s
       .array(fc.constantFrom(0x41, 0x80, 0xbf, 0xc3, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0xff), { maxLength: 20 })
       .map((bytes) => new Uint8Array(bytes)),
   )
-  const property = fc.asyncProperty(fc.record({ bytes, at: fc.array(fc.nat(60)) }), async ({ bytes, at }) => {
+  const cuts = fc.record({ bytes, at: fc.array(fc.nat(60), { maxLength: 12 }), left: fc.nat() })
+  const property = fc.asyncProperty(cuts, async ({ bytes, at, left }) => {
     const read = await all(cut(bytes, at))
+    const ends = read.map(({ to }) => to)
     expect(read.map(({ text }) => text).join('')).toBe(decode(bytes))
-    expect(read.map(({ from }) => from)).toEqual([0, ...read.map(({ to }) => to)].slice(0, read.length))
-    expect(read.at(-1)?.to ?? 0).toBe(bytes.length)
+    expect(read.map(({ from }) => from)).toEqual([0, ...ends].slice(0, read.length))
+    expect(ends.at(-1) ?? 0).toBe(bytes.length)
     // Whoever comes back behind any piece reads the rest as it would have been.
-    for (const { to } of read) {
-      const rest = await all(cut(bytes.subarray(to), []))
-      const before = read.filter((piece) => piece.to <= to)
-      expect([...before, ...rest].map(({ text }) => text).join('')).toBe(decode(bytes))
-    }
+    const seen = read.slice(0, left % (read.length + 1))
+    const rest = await all(cut(bytes.subarray(seen.at(-1)?.to ?? 0), []))
+    expect([...seen, ...rest].map(({ text }) => text).join('')).toBe(decode(bytes))
   })
-  await check(property, { runs: 150 })
+  await check(property, { runs: 300 })
 })
 
 test('a character that is cut is held back until it is whole', async () => {
