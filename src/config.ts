@@ -13,6 +13,25 @@ export function parseDurationMs(text: string): number | undefined {
   return Number(match[1]) * unitMs
 }
 
+/** So many requests in such a time. */
+export type Rate = { count: number; perMs: number }
+
+export const RATE_LIMIT: Rate = { count: 200, perMs: 1_000 }
+
+const RATE_UNITS = { s: 1_000, m: 60_000, h: 3_600_000 } as const
+
+const rate = z.string().transform((text, context): Rate | 'off' => {
+  if (text === 'off') return text
+  const match = /^([1-9]\d{0,6})\/(s|m|h)$/.exec(text)
+  if (match) return { count: Number(match[1]), perMs: RATE_UNITS[match[2] as keyof typeof RATE_UNITS] }
+  context.addIssue({ code: 'custom', message: 'must be a rate such as 200/s or 6000/m, or off' })
+  return 'off'
+})
+
+function printRate({ count, perMs }: Rate): string {
+  return `${count}/${Object.entries(RATE_UNITS).find(([, ms]) => ms === perMs)?.[0]}`
+}
+
 const GRACE_MS_MAX = 3_600_000
 
 const graceMs = z.string().transform((text, context) => {
@@ -156,6 +175,19 @@ const Environment = z.object({
     .describe(
       'Who may call: `name:scope:secret`, separated by commas; scopes are read, operate, admin. Without it, only this machine may.',
     ),
+  SANDMAN_RATE_LIMIT: rate
+    .default(RATE_LIMIT)
+    .describe(
+      'How often a token may ask each web process: `200/s` is 200 at once and then evenly, `6000/m` is 6000 at once; `off` leaves it to somebody else.',
+    ),
+  SANDMAN_PROXIES: z
+    .string()
+    .regex(/^\d$/, 'must be a number from 0 to 9')
+    .transform(Number)
+    .default(0)
+    .describe(
+      'How many proxies are in front of the web process; what they say in `X-Forwarded-…` is believed, and nothing else there.',
+    ),
   SANDMAN_QUEUES: queueNames
     .default([...QUEUE_NAMES])
     .describe('Queues that this worker takes work from, separated by commas.'),
@@ -286,6 +318,8 @@ export type Config = {
   host: string
   fleet: string
   tokens: Token[]
+  rateLimit: Rate | 'off'
+  proxies: number
   queues: QueueName[]
   backends: BackendName[]
   docker: { pause: 'freeze' | 'disk' | 'checkpoint'; network: string | undefined }
@@ -362,6 +396,8 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     host: env.SANDMAN_HOST ?? (env.SANDMAN_TOKENS.length > 0 ? '0.0.0.0' : '127.0.0.1'),
     fleet: env.SANDMAN_FLEET,
     tokens: env.SANDMAN_TOKENS,
+    rateLimit: env.SANDMAN_RATE_LIMIT,
+    proxies: env.SANDMAN_PROXIES,
     queues: env.SANDMAN_QUEUES,
     backends: env.SANDMAN_BACKENDS,
     docker: { pause: env.SANDMAN_DOCKER_PAUSE, network: env.SANDMAN_DOCKER_NETWORK },
@@ -420,6 +456,7 @@ export function describeConfig(): { name: string; description: string; defaultsT
     SANDMAN_BACKENDS: 'local',
     SANDMAN_GRACE: '25s',
     SANDMAN_TOKENS: '',
+    SANDMAN_RATE_LIMIT: printRate(RATE_LIMIT),
     SANDMAN_TTL: '',
     SANDMAN_KEEP: Object.entries(KEEP_DAYS)
       .map(([what, days]) => `${what}=${days}d`)

@@ -20,6 +20,7 @@ export const EVENTS = {
     level: 'warn',
     says: 'Redis may evict jobs under memory pressure: set its maxmemory-policy to noeviction',
   },
+  'request.answered': { level: 'debug', says: 'answered a request' },
   'request.failed': { level: 'error', says: 'a request failed here, and not by its own fault' },
   'operation.unheard': { level: 'warn', says: 'the queue was not rung for an operation; it will be, later' },
   'operation.look_failed': { level: 'warn', says: 'could not look for operations that nobody has heard of' },

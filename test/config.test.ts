@@ -36,6 +36,15 @@ describe('the configuration', () => {
     })
   })
 
+  test('reads how often a token may ask, and how many proxies are in front', () => {
+    expect(parseConfig({})).toMatchObject({ rateLimit: { count: 200, perMs: 1_000 }, proxies: 0 })
+    expect(parseConfig({ SANDMAN_RATE_LIMIT: '6000/m', SANDMAN_PROXIES: '2' })).toMatchObject({
+      rateLimit: { count: 6_000, perMs: 60_000 },
+      proxies: 2,
+    })
+    expect(parseConfig({ SANDMAN_RATE_LIMIT: 'off' }).rateLimit).toBe('off')
+  })
+
   test('reads the limits of the fleet, and how long what is kept', () => {
     expect(parseConfig({})).toMatchObject({ ttl: {}, sweeper: 'act', destroyMax: 100 })
     expect(parseConfig({}).keep).toEqual({ eventsMs: 90 * DAY_MS, outputMs: 30 * DAY_MS, keysMs: 7 * DAY_MS })
@@ -62,6 +71,11 @@ describe('the configuration', () => {
     ['SANDMAN_KEEP', 'logs=1d'],
     ['SANDMAN_KEEP', 'events=never'],
     ['SANDMAN_SWEEPER', 'maybe'],
+    ['SANDMAN_RATE_LIMIT', '200'],
+    ['SANDMAN_RATE_LIMIT', '0/s'],
+    ['SANDMAN_RATE_LIMIT', '5/d'],
+    ['SANDMAN_PROXIES', 'yes'],
+    ['SANDMAN_PROXIES', '-1'],
     ['SANDMAN_DOCKER_PAUSE', 'hibernate'],
     ['SANDMAN_BACKENDS', 'podman'],
     ['DOCKER_HOST', 'somewhere'],

@@ -10,7 +10,7 @@ import { STATES } from '../sandbox/states.ts'
 /** What apps may ask for: types for those who have a compiler, and the same as checks for those who do not. */
 
 /** How long a caller may wait in one call. Longer than any operation takes, shorter than any proxy allows. */
-const WAIT_MS_MAX = 600_000
+export const WAIT_MS_MAX = 600_000
 const YEARS_MS_MAX = 10 * 365 * 86_400_000
 const METADATA_BYTES_MAX = 16_384
 const METADATA_LEVELS_MAX = 32

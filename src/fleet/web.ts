@@ -7,12 +7,21 @@ import { createFleet } from './fleet.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 
+/** How long a caller may take to say what it wants, and to send all of it. */
+const HEADERS_MS = 15_000
+const REQUEST_MS = 60_000
+/** Longer than the proxies in front keep a connection that nobody uses: they are the ones to close it, or a request is lost. */
+const KEEP_ALIVE_MS = 75_000
+/** Whoever still waits at the end of the grace period is told so this long before their connection is cut. */
+const LAST_WORD_MS = 1_000
+
 /** Serves the API, the console and Bull Board. It asks for work and looks at it; it never does any. */
 export async function startWeb(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
   const { handle, store } = await layFoundation(config, { role: 'producer', name: 'web', events })
-  const { databaseUrl, fleet: name, tokens } = config
+  const { databaseUrl, fleet: name, tokens, rateLimit, proxies, graceMs } = config
   const fleet = createFleet({ databaseUrl, fleet: name }, { handle, store, events })
-  const app = createApp(fleet, { tokens, events })
+  const stopping = new AbortController()
+  const app = createApp(fleet, { tokens, rateLimit, proxies, events, stopping: stopping.signal })
   let server: Awaited<ReturnType<typeof listen>>
   try {
     server = await listen(app.fetch, config)
@@ -26,13 +35,18 @@ export async function startWeb(config: RunningConfig, events: Events): Promise<R
 
   return {
     url,
+    /** Streams end now. Whoever waits is answered, if there is an answer within the grace period, or told to ask again. */
     async stop() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      // Requests that outlast the grace period are cut, so that the process ends within it.
-      const cut = setTimeout(() => server.closeAllConnections(), beforeClosing(config.graceMs))
+      const cutMs = beforeClosing(graceMs)
+      const timers = [
+        setTimeout(() => void fleet.close().catch(() => {}), Math.max(0, cutMs - LAST_WORD_MS)),
+        setTimeout(() => server.closeAllConnections(), cutMs),
+      ]
+      stopping.abort(new SandmanError('fleet_closed', 'This process stops.'))
       server.closeIdleConnections()
       await closed
-      clearTimeout(cut)
+      for (const timer of timers) clearTimeout(timer)
       await fleet.close()
     },
   }
@@ -43,6 +57,9 @@ type HttpServer = import('node:http').Server
 function listen(fetch: Parameters<typeof serve>[0]['fetch'], { host, port }: RunningConfig): Promise<HttpServer> {
   return new Promise((resolve, reject) => {
     const server = serve({ fetch, port, hostname: host }, () => resolve(server)) as HttpServer
+    server.headersTimeout = HEADERS_MS
+    server.requestTimeout = REQUEST_MS
+    server.keepAliveTimeout = KEEP_ALIVE_MS
     server.once('error', (error: NodeJS.ErrnoException) => reject(explainListenError(error, host, port)))
   })
 }

@@ -1,61 +1,121 @@
 import { Hono } from 'hono'
-import { secureHeaders } from 'hono/secure-headers'
+import { bodyLimit } from 'hono/body-limit'
 import { getPath } from 'hono/utils/url'
-import type { Token } from '../config.ts'
-import { isSandmanError } from '../errors.ts'
+import { RATE_LIMIT, type Rate, type Token } from '../config.ts'
+import { type ErrorCode, isSandmanError, SandmanError } from '../errors.ts'
 import { Events } from '../events.ts'
 import type { Fleet } from '../fleet/fleet.ts'
-import { grantAccess } from './access.ts'
+import { Access, type AppAccess, nothingThere } from './access.ts'
 import { serveApi } from './api/routes.ts'
 import { serveBoard } from './board.ts'
 import { serveConsole } from './console/routes.ts'
+import { secureHeaders } from './headers.ts'
 import { serveHealth } from './health.ts'
+import { serveLogin } from './login.ts'
 import { problem } from './problem.ts'
-import { Routes, type WebApp, type WebEnv } from './routes.ts'
+import { Buckets } from './rate-limit.ts'
+import { nameRequests } from './request-id.ts'
+import { Routes, type WebApp, type WebContext, type WebEnv, withoutBase } from './routes.ts'
+import { Sessions } from './session.ts'
+import { endStreams } from './stopping.ts'
+import { limitTime } from './time-limit.ts'
+import { KnownTokens } from './tokens.ts'
+import { Visit } from './visit.ts'
 
 export type AppOptions = {
-  /** Who may call. Without any, only this machine may. */
+  /** Who may call. Without any, and without `access`, only this machine may. */
   tokens?: Token[]
+  /** Lets an app that mounts this one use its own login: the scope of whoever sends a request, if they may come in. */
+  access?: AppAccess
   /** Where it is mounted, such as `/sandman`. Defaults to the root. */
   basePath?: string
-  /** Told when a request fails here, and not by its own fault. */
+  /** How often a token may ask, in each process. Defaults to 200 a second. */
+  rateLimit?: Rate | 'off'
+  /** How many proxies are in front, whose `X-Forwarded-…` headers are believed. Defaults to none. */
+  proxies?: number
+  /** Told of every request, and when one fails here and not by its own fault. */
   events?: Events
+  /** Aborted when the process is about to stop: streams end then. */
+  stopping?: AbortSignal
+  /** What time it is, in milliseconds. */
+  nowMs?: () => number
+  /** How long a handler may take to begin its answer. */
+  answerMs?: number
 }
+
+/** The largest body that anybody may send, with or without saying how long it is. A route may take less. */
+export const BODY_BYTES_MAX = 4 * 1024 * 1024
+
+/** How often an address may be wrong about a token. */
+const MISTAKES: Rate = { count: 20, perMs: 60_000 }
+
+/** What passes by itself: the caller may ask again soon. */
+const PASSING: readonly ErrorCode[] = ['queue_unreachable', 'database_unreachable', 'deadline_exceeded', 'fleet_closed']
+const AGAIN_AFTER_SECONDS = '5'
 
 /** The API, the console and Bull Board of a fleet, as a fetch handler that any server can mount. */
 export function createApp(fleet: Fleet, options: AppOptions = {}): WebApp {
-  const { tokens = [], basePath = '', events = new Events() } = options
-  const app = new Hono<WebEnv>({ getPath: (request) => withoutBase(getPath(request), basePath) })
-  const routes = new Routes(app)
-  app.use(secureHeaders())
-  serveHealth(routes, fleet)
+  return buildApp(fleet, options).app
+}
 
-  app.use(grantAccess(tokens))
+/** With the list of its routes, and of who may use them. */
+export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp; routes: Routes } {
+  const { basePath = '', rateLimit = RATE_LIMIT, events = new Events(), nowMs = Date.now } = options
+  if (!/^(\/[\w.~-]+)*$/.test(basePath))
+    throw new SandmanError('request_invalid', `basePath: ${JSON.stringify(basePath)} must be such as "/sandman".`)
+  const app = new Hono<WebEnv>({ getPath: (request) => withoutBase(getPath(request), basePath) })
+  const routes = new Routes(app, { basePath })
+  const tokens = new KnownTokens(options.tokens ?? [])
+  const visit = new Visit({ proxies: options.proxies ?? 0 })
+  const sessions = new Sessions(tokens, { visit, fleet: fleet.name, basePath, nowMs })
+  const access = new Access({
+    routes,
+    tokens,
+    sessions,
+    visit,
+    access: options.access,
+    perToken: rateLimit === 'off' ? undefined : new Buckets(rateLimit, { nowMs }),
+    mistakes: rateLimit === 'off' ? undefined : new Buckets(MISTAKES, { nowMs }),
+  })
+
+  app.use((c, next) => {
+    c.set('basePath', basePath)
+    return next()
+  })
+  app.use(nameRequests(routes, events))
+  app.use(secureHeaders(visit))
+  app.use(endStreams(options.stopping ?? new AbortController().signal))
+  app.use(limitTime(routes, options.answerMs))
+  app.use(access.guard)
+  app.use(bodyLimit({ maxSize: BODY_BYTES_MAX, onError: tooLarge }))
+
+  serveHealth(routes, fleet)
+  serveLogin(routes, { access, sessions, tokens, visit })
   serveApi(routes, fleet)
   serveConsole(routes, fleet)
   serveBoard(routes, fleet)
 
-  app.notFound((c) =>
-    problem(c, 404, { errorType: 'not_found', message: `There is nothing at ${c.req.method} ${c.req.path}.` }),
-  )
-  app.onError((error, c) => {
-    if (isSandmanError(error, 'queue_unreachable')) {
-      c.header('retry-after', '5')
-      return problem(c, 503, { errorType: error.code, message: error.message, retryable: true })
-    }
-    events.emit('request.failed', { method: c.req.method, path: c.req.path, error })
-    return problem(c, 500, {
-      errorType: 'internal',
-      message: 'Something went wrong here; the log says what.',
-      retryable: true,
-    })
-  })
-  return app
+  app.notFound(nothingThere)
+  app.onError((error, c) => explain(error, c, events))
+  return { app, routes }
 }
 
-/** Some of what we are mounted in takes the base path away before it hands on a request, and some does not. */
-function withoutBase(path: string, basePath: string): string {
-  if (basePath === '' || !path.startsWith(basePath)) return path
-  const rest = path.slice(basePath.length)
-  return rest === '' ? '/' : rest.startsWith('/') ? rest : path
+function explain(error: Error, c: WebContext, events: Events): Response {
+  if (isSandmanError(error) && PASSING.includes(error.code)) {
+    c.header('retry-after', AGAIN_AFTER_SECONDS)
+    return problem(c, 503, { errorType: error.code, message: error.message, retryable: true })
+  }
+  events.emit('request.failed', { method: c.req.method, path: c.req.path, error })
+  return problem(c, 500, {
+    errorType: 'internal',
+    message: 'Something went wrong here; the log says what.',
+    retryable: true,
+  })
+}
+
+function tooLarge(c: Parameters<typeof problem>[0]): Response {
+  return problem(c, 413, {
+    errorType: 'body_too_large',
+    message: `A body may have ${BODY_BYTES_MAX} bytes at most.`,
+  })
 }

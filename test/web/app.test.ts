@@ -148,62 +148,6 @@ test('asking in vain again and again leaves nothing behind in the process', asyn
   }
 })
 
-describe('who may come in', () => {
-  const tokens: Token[] = [
-    { name: 'reader', scope: 'read', secret: 'reader-reader-reader' },
-    { name: 'admin', scope: 'admin', secret: 'admin-admin-admin-admin' },
-  ]
-
-  test('with tokens: whoever has one, as a bearer or in a browser; load balancers need none', async () => {
-    const { get } = startSite('postgres', { tokens })
-    for (const path of ['/', '/v1', '/queues', '/queues/api/queues', '/nowhere']) {
-      const refused = await get(path)
-      expect(refused.status).toBe(401)
-      expect(refused.headers.get('www-authenticate')).toContain('Basic')
-      expect(await refused.json()).toMatchObject({ status: 401, error_type: 'unauthorized', retryable: false })
-      expect((await get(path, bearer('wrong-wrong-wrong-wrong'))).status).toBe(401)
-      expect((await get(path, bearer(''))).status).toBe(401)
-    }
-    expect((await get('/v1', bearer('reader-reader-reader'))).status).toBe(200)
-    expect(
-      (await get('/v1', { headers: { authorization: `Basic ${btoa('anybody:admin-admin-admin-admin')}` } })).status,
-    ).toBe(200)
-    expect((await get('/healthz')).status).toBe(200)
-    expect((await get('/readyz')).status).toBe(200)
-  })
-
-  test('without tokens: this machine, but no page on the web through its browser', async () => {
-    const { get } = startSite('postgres')
-    expect((await get('/v1')).status).toBe(200)
-    expect((await get('/v1', { headers: { host: 'localhost:3000' } })).status).toBe(200)
-    const rebound = await get('/v1', { headers: { host: 'evil.example:3000' } })
-    expect(rebound.status).toBe(403)
-    expect(await rebound.json()).toMatchObject({ error_type: 'unknown_host' })
-  })
-
-  test('a request from another site changes nothing, token or not', async () => {
-    const { get } = startSite('postgres')
-    const pause = (headers: Record<string, string>) => get('/queues/api/queues/any/pause', { method: 'PUT', headers })
-    expect((await pause({ 'sec-fetch-site': 'cross-site' })).status).toBe(403)
-    expect((await pause({ origin: 'https://evil.example' })).status).toBe(403)
-    expect((await pause({ 'sec-fetch-site': 'same-origin' })).status).not.toBe(403)
-    expect((await pause({})).status).not.toBe(403)
-  })
-
-  test('what is not there is a problem that says so', async () => {
-    const { get } = startSite('postgres')
-    const response = await get('/v1/naps')
-    expect(response.status).toBe(404)
-    expect(response.headers.get('content-type')).toBe('application/problem+json')
-    expect(await response.json()).toMatchObject({
-      title: 'Not Found',
-      status: 404,
-      error_type: 'not_found',
-      message: 'There is nothing at GET /v1/naps.',
-    })
-  })
-})
-
 function bearer(secret: string): RequestInit {
   return { headers: { authorization: `Bearer ${secret}` } }
 }

@@ -1,41 +1,19 @@
 import { RequestProblem } from '../problem.ts'
 import type { WebContext } from '../routes.ts'
 
-/** More than any request needs: what a sandbox is made from is a command and an environment, and Linux takes 2 MiB for those. */
-export const BODY_BYTES_MAX = 4 * 1024 * 1024
 /** Metadata may be nested 32 levels deep, and nothing else is nested at all. */
 const LEVELS_MAX = 64
 
-/** The JSON of a request. None at all is an empty one. */
+/** The JSON of a request. None at all is an empty one. How much it may be is seen to before any route. */
 export async function readBody(c: WebContext): Promise<unknown> {
-  const bytes = await readBytes(c)
-  if (bytes.length === 0) return {}
+  const bytes = await c.req.arrayBuffer().catch((): never => {
+    throw new RequestProblem(400, 'body_incomplete', 'The body was cut off.')
+  })
+  if (bytes.byteLength === 0) return {}
   requireJson(c)
   const value = parseJson(bytes)
   refuseMonsters(value)
   return value
-}
-
-/**
- * No more of it than may be. By hand, because Hono's own `bodyLimit` makes a new request of one that does not say how long it is, as
- * `curl -X POST` does not, and that fails where a server brings a class of requests of its own.
- */
-async function readBytes(c: WebContext): Promise<Buffer> {
-  if (Number(c.req.header('content-length') ?? 0) > BODY_BYTES_MAX) throw tooLarge()
-  const reader = c.req.raw.body?.getReader()
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for (;;) {
-    const { done, value } = (await reader?.read().catch(cutOff)) ?? { done: true }
-    if (done) return Buffer.concat(chunks)
-    size += value.length
-    if (size > BODY_BYTES_MAX) throw tooLarge()
-    chunks.push(value)
-  }
-}
-
-function cutOff(): never {
-  throw new RequestProblem(400, 'body_incomplete', 'The body was cut off.')
 }
 
 function requireJson(c: WebContext): void {
@@ -51,7 +29,7 @@ function requireJson(c: WebContext): void {
   )
 }
 
-function parseJson(bytes: Uint8Array): unknown {
+function parseJson(bytes: ArrayBuffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch (error) {
@@ -75,8 +53,4 @@ function refuseMonsters(value: unknown): void {
       ])
     level = nested.flatMap((each) => Object.values(each))
   }
-}
-
-function tooLarge(): RequestProblem {
-  return new RequestProblem(413, 'body_too_large', `A body may have ${BODY_BYTES_MAX} bytes at most.`)
 }

@@ -1,7 +1,7 @@
 import { ERRORS } from '../../errors.ts'
 import { FAILURES } from '../../sandbox/failures.ts'
+import { BODY_BYTES_MAX } from '../app.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES, RETRY_AFTER_SECONDS } from '../statuses.ts'
-import { BODY_BYTES_MAX } from './body.ts'
 import { printDuration } from './durations.ts'
 import { ENDPOINTS } from './endpoints.ts'
 import { snake } from './naming.ts'

@@ -239,25 +239,34 @@ describe('a client that goes', () => {
     await world.fleet.execution(execution.id, { wait: '30s' })
   })
 
-  test('leaves nobody waiting for what it asked for, and that is carried out all the same', async () => {
-    const url = await serve()
-    const { id } = await world.running()
-    const held = world.provider.holdAt('suspend')
-    const client = request(`${url}/v1/sandboxes/${id}/pause?wait=10m`, { method: 'POST' }).end()
-    client.on('error', () => {})
-    await held.entered(1)
-    expect(watched.waiting).toBe(1)
-    client.destroy()
-    await expect.poll(() => watched.waiting, { interval: 5 }).toBe(0)
-    const { items } = await world.fleet.operations(id)
-    const reader = request(`${url}/v1/operations/${items[0]?.id}?wait=10m`).end()
-    reader.on('error', () => {})
-    await expect.poll(() => watched.waiting, { interval: 5 }).toBe(1)
-    reader.destroy()
-    await expect.poll(() => watched.waiting, { interval: 5 }).toBe(0)
-    held.open()
-    const { operation, sandbox } = await world.fleet.operation(items[0]?.id as string, { wait: '30s' })
-    expect(operation).toMatchObject({ kind: 'pause', status: 'succeeded' })
-    expect(sandbox.state).toBe('suspended')
-  })
+  test.each([
+    ['content-length', '0'],
+    ['transfer-encoding', 'chunked'], // then Hono puts another request in the place of this one
+  ])(
+    'leaves nobody waiting for what it asked for with %s, and that is carried out all the same',
+    async (name, value) => {
+      const url = await serve()
+      const { id } = await world.running()
+      const held = world.provider.holdAt('suspend')
+      const client = request(`${url}/v1/sandboxes/${id}/pause?wait=10m`, {
+        method: 'POST',
+        headers: { [name]: value },
+      }).end()
+      client.on('error', () => {})
+      await held.entered(1)
+      expect(watched.waiting).toBe(1)
+      client.destroy()
+      await expect.poll(() => watched.waiting, { interval: 5 }).toBe(0)
+      const { items } = await world.fleet.operations(id)
+      const reader = request(`${url}/v1/operations/${items[0]?.id}?wait=10m`).end()
+      reader.on('error', () => {})
+      await expect.poll(() => watched.waiting, { interval: 5 }).toBe(1)
+      reader.destroy()
+      await expect.poll(() => watched.waiting, { interval: 5 }).toBe(0)
+      held.open()
+      const { operation, sandbox } = await world.fleet.operation(items[0]?.id as string, { wait: '30s' })
+      expect(operation).toMatchObject({ kind: 'pause', status: 'succeeded' })
+      expect(sandbox.state).toBe('suspended')
+    },
+  )
 })
