@@ -2,6 +2,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import { BACKEND_NAMES, type BackendName } from './backends/names.ts'
 import { SandmanError } from './errors.ts'
+import { nearest } from './nearest.ts'
 import { QUEUE_NAMES, type QueueName } from './queues/names.ts'
 import { isRedisUrl } from './redis-url.ts'
 
@@ -499,26 +500,9 @@ function misspelt(names: string[]): string[] {
   return names
     .filter((name) => name.startsWith('SANDMAN_') && !name.startsWith('SANDMAN_TEST_') && !known.includes(name))
     .map((name) => {
-      const nearest = known
-        .map((candidate) => ({ candidate, distance: editDistance(name, candidate) }))
-        .sort((a, b) => a.distance - b.distance)[0]
-      return nearest && nearest.distance <= 3
-        ? `${name}: is not a setting; did you mean ${nearest.candidate}?`
-        : `${name}: is not a setting`
+      const meant = nearest(name, known)
+      return meant ? `${name}: is not a setting; did you mean ${meant}?` : `${name}: is not a setting`
     })
-}
-
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const replace = (previous[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      row.push(Math.min(replace, (previous[j] as number) + 1, (row[j - 1] as number) + 1))
-    }
-    previous = row
-  }
-  return previous[b.length] as number
 }
 
 function canDecode(text: string): boolean {

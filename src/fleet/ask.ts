@@ -8,6 +8,7 @@ import {
 } from '../db/executions.ts'
 import { type Requested, request, requestSpawn, type SandboxRequest, type SpawnRequest } from '../db/request.ts'
 import type { ExecutionRow, SandboxRow } from '../db/schema.ts'
+import { tellOf } from '../jobs/ask.ts'
 import { idAttributes, inSpan, tag } from '../tracing.ts'
 import { ring, ringForExecutions } from './bell.ts'
 
@@ -33,6 +34,7 @@ function asSpan<T>({ fleet }: Deps, asked: string, work: () => Promise<T>): Prom
 }
 
 async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
+  tellOf(deps.events, requested)
   const { id, kind } = requested.operation
   tag(idAttributes({ sandboxId: requested.sandbox.id, operationId: id, answer: requested.answer }))
   if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
@@ -63,6 +65,10 @@ export async function askToCancel(deps: Deps, executionId: string): Promise<Exec
   if (execution?.status !== 'queued') return execution
   const end = { status: 'cancelled', reason: 'cancelled', message: 'It was cancelled before it began.' } as const
   const ended = await endExecution(db, { id: executionId, end, only: 'queued', clock })
+  if (ended) {
+    const { status, reason } = end
+    deps.events.emit('execution.interrupted', { executionId, status, reason, backend: ended.backend })
+  }
   if (ended?.awaitedBy) await ring(deps, ended.awaitedBy)
   return ended?.execution ?? execution
 }

@@ -28,6 +28,7 @@ import { keepRinging, ring, ringForExecutions } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { keepScheduling } from './schedules.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
+import { Tally } from './tally.ts'
 import { traced } from './tracing.ts'
 
 export type WorkerParts = {
@@ -57,6 +58,7 @@ async function start(config: RunningConfig, events: Events, parts: WorkerParts):
   const base = { db: handle.db, clock: runningClock, fleet, worker: workerName, events }
   const bell = { ...base, producer }
   const announcer = new Announcer(base)
+  const tally = new Tally(base)
   const deps: JobDeps = {
     ...base,
     backends,
@@ -106,6 +108,7 @@ async function start(config: RunningConfig, events: Events, parts: WorkerParts):
       withDeadline(graceMs, 'the last look', () => Promise.all([ringing.stop(), scheduling.stop()])).catch(() => {}),
     ])
     await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
+    await tally.close()
     await Promise.all([
       store.close(),
       producer.close(),

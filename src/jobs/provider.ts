@@ -71,7 +71,7 @@ export class Provider {
       return answer
     } catch (error) {
       if (isBackendError(error, ...REJECTIONS)) this.acted = actedBefore
-      this.#events.emit('provider.failed', { ...told(), error })
+      this.#events.emit('provider.failed', { ...told(), answer: this.#answerOf(error), error })
       throw error
     }
   }
@@ -80,6 +80,13 @@ export class Provider {
     const ids = idAttributes({ ...this.#asker, sandboxId: this.#sandboxId, backend: this.#backend, call })
     const errorType = (error: unknown) => backendErrorIn(error)?.type ?? failureOf(error).error_type
     return inSpan(`${this.#backend} ${call}`, { kind: SpanKind.CLIENT, attributes: ids, errorType }, work)
+  }
+
+  /** One word for what went wrong, to be counted by. */
+  #answerOf(error: unknown): string {
+    if (this.#signal.aborted) return 'given_up'
+    if (isSandmanError(error, 'deadline_exceeded')) return 'deadline'
+    return backendErrorIn(error)?.type ?? 'error'
   }
 
   /** Looks again and again until there is an answer, and throws what it still saw when its patience ends. */

@@ -12,6 +12,7 @@ import { serveConsole } from './console/routes.ts'
 import { secureHeaders } from './headers.ts'
 import { serveHealth } from './health.ts'
 import { serveLogin } from './login.ts'
+import { serveMetrics } from './metrics.ts'
 import { problem } from './problem.ts'
 import { Buckets } from './rate-limit.ts'
 import { nameRequests } from './request-id.ts'
@@ -96,6 +97,7 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
   serveApi(routes, fleet)
   serveConsole(routes, fleet)
   serveBoard(routes, fleet)
+  serveMetrics(routes, fleet)
 
   app.notFound(nothingThere)
   app.onError((error, c) => explain(error, c, events))

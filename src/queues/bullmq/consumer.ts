@@ -71,13 +71,14 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         const outcome = await unlessAborted(working, interruption.signal)
         if (outcome.kind === 'snoozed') {
           await job.moveToDelayed(Date.now() + outcome.delayMs, token)
-          events.emit('job.snoozed', { why: outcome.why, delayMs: outcome.delayMs })
+          events.emit('job.snoozed', { queue: queue.name, why: outcome.why, delayMs: outcome.delayMs })
           throw new DelayedError()
         }
         // Of what comes again and again, nobody wants to read each time.
         const told =
           queue.everyMs !== undefined ? 'job.ticked' : outcome.kind === 'done' ? 'job.done' : 'job.superseded'
         events.emit(told, {
+          queue: queue.name,
           durationMs: durationMs(),
           ...(outcome.kind === 'superseded' && { why: outcome.why }),
         })
@@ -88,6 +89,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         // Whatever went wrong after the interruption went wrong because of it.
         if (interruption.signal.aborted && !isFinal) return handBack(job, token)
         events.emit(isFinal || attempt >= queue.attemptsMax ? 'job.gave_up' : 'job.failed', {
+          queue: queue.name,
           durationMs: durationMs(),
           error,
         })
@@ -108,7 +110,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
   async function handBack(job: Job, token: string | undefined): Promise<never> {
     try {
       await job.moveToWait(token)
-      events.emit('job.handed_back')
+      events.emit('job.handed_back', { queue: queue.name })
     } catch (error) {
       store.report(error)
     }
