@@ -26,10 +26,14 @@ type Sent = {
 type Attribute = { key: string; value: Record<string, unknown> }
 
 /** What collects traces, as far as OTLP over HTTP with JSON goes. */
-export async function startCollector() {
-  const spans: CollectedSpan[] = []
+export async function startCollector({
+  spans = [],
+  bodies = [],
+}: {
+  spans?: CollectedSpan[]
   /** Everything as it came, to look for what must not be in it. */
-  const bodies: string[] = []
+  bodies?: string[]
+} = {}) {
   const changed = new EventTarget()
   const server = createServer(async (request, response) => {
     const body = await read(request)
