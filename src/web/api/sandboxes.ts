@@ -39,11 +39,8 @@ const { ref, ...adopting } = bodyPart(AdoptRequest).shape
 const adoptReader = reader(
   z.strictObject({
     ...adopting,
-    adopt: ref.describe("The provider's name for the instance."),
-    state: z
-      .enum(['running', 'suspended'])
-      .optional()
-      .describe('What it is thought to be. It is looked at, and what its provider shows is what counts.'),
+    adopt: ref,
+    state: z.enum(['running', 'suspended']).optional(),
   }),
 )
 type Making = ReturnType<typeof spawnReader.read> | ReturnType<typeof adoptReader.read>

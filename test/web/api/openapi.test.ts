@@ -74,6 +74,19 @@ test('the document is whole: every reference leads somewhere, every parameter of
   }
 })
 
+test('there is something to say of every field that can be sent', () => {
+  const wordless: string[] = []
+  for (const [path, methods] of Object.entries(openApi(nobody).paths)) {
+    for (const [method, { parameters, requestBody }] of Object.entries(methods)) {
+      for (const { name, in: place, description } of parameters)
+        if (place !== 'path' && !description) wordless.push(`${method} ${path} ?${name}`)
+      for (const [at, schema] of objectsIn(requestBody))
+        if (/\/properties\/[^/]+$/.test(at) && !schema.description) wordless.push(`${method} ${path} ${at}`)
+    }
+  }
+  expect(wordless).toEqual([])
+})
+
 test('the document and the reference are served, and the reference needs nothing from elsewhere', async () => {
   const site = siteOf(nobody)
   const served = await site.fetch('/openapi.json')
