@@ -108,6 +108,9 @@ describe('an app that brings OpenTelemetry along', () => {
         'sandman.backend': 'test',
         'sandman.call': 'suspend',
       })
+      const jobs = await (await world.eye.all()).find(({ name }) => name === 'pause')?.queue.getCompleted()
+      const carried = jobs?.map(({ opts }) => JSON.parse(opts.telemetry?.metadata ?? '{}'))
+      expect(carried).toEqual([{ traceparent: `00-${CALLER.traceId}-${added.spanId}-01` }])
       // Nothing else is told, neither of what BullMQ does by itself nor of what somebody has written.
       const names = new Set(
         collector.spans.filter(({ name }) => name.includes(fleet)).map(({ name }) => name.split(' ')[0]),
@@ -117,7 +120,7 @@ describe('an app that brings OpenTelemetry along', () => {
     })
 
     test('each tick of a schedule as a trace of its own, or there would be one that never ends', async () => {
-      await world.startWorker({ queues: ['reaper'] })
+      await inSpan('the start of a worker', {}, () => world.startWorker({ queues: ['reaper'] }))
       const tick = { payload: {}, name: `process ${world.fleet.name}.reaper` }
       await inSpan('whatever makes the next tick', {}, () => world.eye.ring(reaperQueue, tick.payload))
       const ticked = await collector.until(({ name }) => name === tick.name)
