@@ -6,7 +6,7 @@ import type { TallyRow } from './schema.ts'
 
 /** How long one part of a trend is, and how long trends are kept. */
 export const TREND_MS = 300_000
-const TREND_KEEP = sql`interval '7 days'`
+export const TREND_KEEP_MS = 7 * 86_400_000
 
 /** What was counted since the last time. `trend`: it is also kept for the five minutes that it was counted in. */
 export type Counted = Pick<TallyRow, 'name' | 'labels' | 'value'> & { trend: boolean }
@@ -27,7 +27,7 @@ export async function addTallies(
       select '-infinity'::timestamptz as at, name, labels, value from given
       union all
       select date_bin(${interval(TREND_MS)}, ${dbNow(clock)}, 'epoch'), name, labels, value from given where trend
-    ) as both
+    ) as parts
     order by at, name, labels
     on conflict (fleet, at, name, labels) do update set value = tallies.value + excluded.value`.execute(db)
 }
@@ -57,12 +57,12 @@ export async function readTrends(
 /** Forgets trends that are older than anybody looks back. */
 export async function pruneTallies(
   db: Db,
-  { fleet, max, clock }: { fleet: string; max: number; clock: Clock },
+  { fleet, olderThanMs, max, clock }: { fleet: string; olderThanMs: number; max: number; clock: Clock },
 ): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from sandman.tallies where (fleet, at, name, labels) in (
       select fleet, at, name, labels from sandman.tallies
-      where fleet = ${fleet} and at > '-infinity' and at < ${dbNow(clock)} - ${TREND_KEEP}
+      where fleet = ${fleet} and at > '-infinity' and at < ${dbNow(clock)} - ${interval(olderThanMs)}
       order by at limit ${max})`.execute(db)
   return Number(numAffectedRows ?? 0)
 }

@@ -22,6 +22,7 @@ import type { Kind, Options } from '../sandbox/judge.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
 import { type Change, Changes } from './changes.ts'
 import { checkHealth, type Health } from './health.ts'
+import { readMetrics } from './metrics.ts'
 import { leavable, type OutputPiece, streamOutput } from './output.ts'
 import { type Overview, readOverview } from './overview.ts'
 import {
@@ -50,6 +51,7 @@ import {
 } from './requests.ts'
 import { shared } from './share.ts'
 import { askToSweep, type SweepReport } from './sweep.ts'
+import { Tally } from './tally.ts'
 import {
   type Checkpoint,
   type Execution,
@@ -161,6 +163,8 @@ export type Fleet = {
   changes(request: Given<typeof ChangesRequest>): AsyncIterable<Change>
   /** The fleet at a glance: what there is, what is stuck, at risk or failing, and how it has gone lately. A few seconds old at most. */
   overview(): Promise<Overview>
+  /** What the whole fleet has counted and what there is now, as Prometheus reads it. */
+  metrics(): Promise<string>
   /** Whether everything answers that a request needs. Never thrown: what is away is in it. */
   health(): Promise<Health>
   /** The queues, as BullMQ's own objects: for Bull Board, or for a look of one's own. */
@@ -219,6 +223,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
       changes.close(),
       withDeadline(CLOSE_MS, 'the last call', answered).catch(() => {}),
     ])
+    await tally.close()
     await Promise.all([opened?.close(), closeDb()])
   }
 
@@ -227,7 +232,9 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
     return { db, producer: opened, fleet, clock, events }
   }
 
+  const tally = new Tally({ db, fleet, clock, events })
   const overview = shared(OVERVIEW_MS, () => readOverview({ ...deps(), limits }))
+  const metrics = shared(OVERVIEW_MS, async () => readMetrics(db, fleet, await overview()))
 
   type Waiting = { wait?: number | undefined; signal?: AbortSignal | undefined }
 
@@ -463,6 +470,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
         yield* changes.watch(watched, signal ? AbortSignal.any([signal, left]) : left)
       }),
     overview: () => call(overview),
+    metrics: () => call(metrics),
     health: () => call(() => checkHealth(deps())),
     queues: () => call(() => deps().producer.all()),
     close() {

@@ -20,14 +20,19 @@ const DEADLINE_MS = 86_400_000
 const OUTPUT_BYTES = 64 * 1024 * 1024
 const OUTPUT_BYTES_MAX = 1024 * 1024 * 1024
 
+/** Every duration of a request, with its bounds: for those who take them as text only. */
+export const DURATIONS = z.registry<{ minMs: number; maxMs: number }>()
+
 function duration(minMs: number, maxMs: number) {
   const message = `must be a duration such as 90s, 15m or 24h, or milliseconds, from ${minMs} to ${maxMs} ms`
-  return z.union([z.string(), z.number()], message).transform((given, context) => {
+  const schema = z.union([z.string(), z.number()], message).transform((given, context) => {
     const ms = typeof given === 'number' ? given : parseDurationMs(given)
     if (ms !== undefined && Number.isInteger(ms) && ms >= minMs && ms <= maxMs) return ms
     context.addIssue({ code: 'custom', message })
     return z.NEVER
   })
+  DURATIONS.add(schema, { minMs, maxMs })
+  return schema
 }
 
 /** Limits of a sandbox, or of a fleet. */

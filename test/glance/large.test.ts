@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runningClock as clock } from '../../src/clock.ts'
+import { claimChecks } from '../../src/db/checks.ts'
+import { findViolations } from '../../src/db/invariants.ts'
 import { listSandboxes } from '../../src/db/sandboxes.ts'
 import { CANDIDATES_MAX, type Filter } from '../../src/db/tags.ts'
 import { Events } from '../../src/events.ts'
@@ -154,6 +156,17 @@ describe(`in a database of ${ROWS} sandboxes`, () => {
       'unknown_here',
     ])
     expect(overview.trends[0]?.values).toHaveLength(96)
+  })
+
+  test('a page of sandboxes is checked for what must always be true by reading their own rows', async () => {
+    const sandboxIds = Array.from({ length: 50 }, (_, nth) => idOf(50_000 + nth))
+    explained.costs.length = 0
+    await findViolations(explained.db, { sandboxIds })
+    await claimChecks(explained.db, { fleet, max: 50, clock }).catch(() => {})
+    for (const { scannedWhole, rows } of explained.costs) {
+      expect(scannedWhole.filter((table) => ['sandboxes', 'operations', 'checkpoints'].includes(table))).toEqual([])
+      expect(rows).toBeLessThan(5_000)
+    }
   })
 
   test('however many look at once, it is read once', async () => {

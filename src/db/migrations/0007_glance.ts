@@ -5,7 +5,7 @@ import { type Kysely, sql } from 'kysely'
  * has happened, counted as it did. Nothing here costs a state change more than it did before.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of [TAGS, COUNTS, TALLIES]) await sql.raw(statement).execute(db)
+  for (const statement of [TAGS, COUNTS, TALLIES, CHECKS]) await sql.raw(statement).execute(db)
 }
 
 /**
@@ -69,5 +69,21 @@ const TALLIES = `
     labels jsonb not null,
     value  double precision not null,
     primary key (fleet, at, name, labels)
+  );
+`
+
+/** How far the look whether everything is as it must always be has come, and what it has found that is not. */
+const CHECKS = `
+  create table sandman.checks (
+    fleet   text primary key,
+    reached text not null
+  );
+  create table sandman.violations (
+    fleet      text not null,
+    sandbox_id text not null,
+    invariant  text not null,
+    seen       text not null,
+    since      timestamptz not null,
+    primary key (fleet, sandbox_id, invariant)
   );
 `

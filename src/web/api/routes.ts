@@ -1,15 +1,31 @@
 import type { Fleet } from '../../fleet/fleet.ts'
-import { VERSION } from '../../version.ts'
-import type { Routes } from '../routes.ts'
+import { problem } from '../problem.ts'
+import type { Method, Routes } from '../routes.ts'
+import { ENDPOINTS } from './endpoints.ts'
+import { openApi } from './openapi.ts'
+import { referencePage } from './reference.ts'
 
-/** What programs ask for, below `/v1`. */
+const METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+
+/** What programs ask for, below `/v1`, and what tells people and tools about it. */
 export function serveApi(routes: Routes, fleet: Fleet): void {
-  routes.add('GET', '/v1', 'read', (c) =>
-    c.json({
-      name: 'sandman',
-      version: VERSION,
-      fleet: fleet.name,
-      links: { health: '/healthz', readiness: '/readyz', queues: '/queues', console: '/' },
-    }),
-  )
+  for (const endpoint of ENDPOINTS)
+    routes.add(endpoint.method, endpoint.path, endpoint.scope, (c) => endpoint.serve(fleet, c))
+  for (const path of new Set(ENDPOINTS.map(({ path }) => path))) refuseOthers(routes, path)
+
+  const document = openApi(fleet)
+  routes.add('GET', '/openapi.json', 'read', (c) => c.json(document))
+  routes.add('GET', '/reference', 'read', (c) => c.html(referencePage(document)))
+}
+
+/** A path that there is, and a method that it does not have. */
+function refuseOthers(routes: Routes, path: string): void {
+  const known: string[] = ENDPOINTS.filter((endpoint) => endpoint.path === path).map(({ method }) => method)
+  const allow = known.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+  for (const method of METHODS.filter((each) => !known.includes(each)))
+    routes.add(method, path, 'read', (c) => {
+      c.header('allow', allow)
+      const message = `${c.req.path} cannot be asked for with ${c.req.method}, only with ${allow}.`
+      return problem(c, 405, { errorType: 'method_not_allowed', message })
+    })
 }

@@ -1,0 +1,49 @@
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SandmanError } from '../errors.ts'
+import { createFleet, type Fleet } from '../fleet/fleet.ts'
+import { findDatabase } from '../fleet/running-file.ts'
+import { exit } from './exits.ts'
+import type { Session } from './session.ts'
+
+/** How long a command that was interrupted may take to say so. */
+const LAST_WORDS_MS = 1_000
+
+/** For a command that asks as an app would. */
+export async function withFleet(
+  session: Session,
+  work: (fleet: Fleet, interrupted: AbortSignal) => Promise<number>,
+): Promise<number> {
+  const { databaseUrl, redisUrl, fleet: name, ttl } = await findDatabase(await session.config())
+  const { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported } = ttl
+  const limits = { idle, hard, retention, ifUnsupported }
+  const fleet = createFleet({ databaseUrl, fleet: name, ttl: limits, ...(redisUrl !== undefined && { redisUrl }) })
+  const interrupted = session.io.interrupts()
+  try {
+    return await Promise.race([work(fleet, interrupted), givenUp(interrupted)])
+  } catch (error) {
+    if (interrupted.aborted && error === interrupted.reason) return exit('interrupted')
+    throw withPlace(error, { fleet: name, databaseUrl })
+  } finally {
+    await fleet.close()
+  }
+}
+
+/** Whatever does not answer, such as a database that hangs, keeps nobody who has had enough. */
+async function givenUp(interrupted: AbortSignal): Promise<number> {
+  if (!interrupted.aborted) await once(interrupted, 'abort')
+  await sleep(LAST_WORDS_MS)
+  return exit('interrupted')
+}
+
+/** Most often an id that cannot be found is looked for in the wrong place. */
+export function withPlace(error: unknown, { fleet, databaseUrl }: { fleet: string; databaseUrl: string }): unknown {
+  if (!(error instanceof SandmanError) || !error.code.endsWith('_not_found')) return error
+  const { host, pathname } = new URL(databaseUrl)
+  const where = `${host}${pathname}`
+  return new SandmanError(
+    error.code,
+    `${error.message} It was looked for in fleet ${fleet} (SANDMAN_FLEET) of the Postgres at ${where} (DATABASE_URL); "sandman ls" lists what is there.`,
+    { details: error.details, cause: error },
+  )
+}
