@@ -18,9 +18,13 @@ const STATUSES: Partial<Record<ErrorCode, ContentfulStatusCode>> = {
   fleet_closed: 503,
 }
 
+export function statusOf(error: unknown): ContentfulStatusCode | undefined {
+  return isSandmanError(error) ? STATUSES[error.code] : undefined
+}
+
 /** What could be expected to go wrong, as a page. What could not is somebody else's to answer. */
 export function failurePage(view: View, error: unknown): { status: ContentfulStatusCode; page: Html } | undefined {
-  const status = isSandmanError(error) ? STATUSES[error.code] : undefined
+  const status = statusOf(error)
   if (!isSandmanError(error) || status === undefined) return undefined
   const page = layout(view, {
     title: TITLES[status] ?? 'Not done',

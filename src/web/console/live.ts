@@ -5,6 +5,7 @@ import type { Fleet } from '../../fleet/fleet.ts'
 import { ChangesRequest, parseRequest } from '../../fleet/requests.ts'
 import { problem } from '../problem.ts'
 import type { Routes, WebContext } from '../routes.ts'
+import { statusOf } from './failure-page.ts'
 import { type Watched, watchedIn } from './live-path.ts'
 import { readable } from './terminal.ts'
 
@@ -27,10 +28,9 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
       const message = `${STREAMS_MAX} pages are kept live here already: this one is not, until one of them is closed.`
       return problem(c, 503, { errorType: 'too_many_streams', message, retryable: true })
     }
-    const watched = await admit(
-      fleet,
-      watchedIn((name) => c.req.query(name)),
-    )
+    const watched = watchedIn((name) => c.req.query(name))
+    const refused = await refusal(c, fleet, watched)
+    if (refused) return refused
     streams++
     return streamSSE(c, async (stream) => {
       const ending = new AbortController()
@@ -55,10 +55,16 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
 }
 
 /** What cannot be watched is said at once, and not by a stream that ends again and again. */
-async function admit(fleet: Fleet, watched: Watched): Promise<Watched> {
-  parseRequest(ChangesRequest, { sandboxIds: watched.sandboxIds })
-  if (watched.execution) await fleet.execution(watched.execution.id)
-  return watched
+async function refusal(c: WebContext, fleet: Fleet, { sandboxIds, execution }: Watched): Promise<Response | undefined> {
+  try {
+    parseRequest(ChangesRequest, { sandboxIds })
+    if (execution) await fleet.execution(execution.id)
+    return undefined
+  } catch (error) {
+    const status = statusOf(error)
+    if (!isSandmanError(error) || status === undefined) throw error
+    return problem(c, status, { errorType: error.code, message: error.message })
+  }
 }
 
 type Say = (event: { event: string; data: string; id?: string }) => Promise<void>

@@ -9,7 +9,12 @@ import { type AppOptions, createApp } from '../../../src/web/app.ts'
 import { launchBrowser } from '../../support/browser.ts'
 import { RecordedEvents } from '../../support/events.ts'
 
-export type Site = { url: string; close(): Promise<void> }
+export type Site = {
+  url: string
+  /** Cuts every connection, as a proxy does that is restarted. */
+  cut(): void
+  close(): Promise<void>
+}
 
 /** The console over HTTP, on a free port. */
 export async function serveConsoleOf(fleet: Fleet, options: AppOptions = {}): Promise<Site> {
@@ -25,6 +30,7 @@ export async function serveConsoleOf(fleet: Fleet, options: AppOptions = {}): Pr
   })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    cut: () => server.closeAllConnections(),
     async close() {
       stopping.abort()
       server.closeAllConnections()
