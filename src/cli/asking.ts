@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { SandmanError } from '../errors.ts'
 import { createFleet, type Fleet } from '../fleet/fleet.ts'
 import { findDatabase } from '../fleet/running-file.ts'
@@ -19,21 +17,31 @@ export async function withFleet(
   const limits = { idle, hard, retention, ifUnsupported }
   const fleet = createFleet({ databaseUrl, fleet: name, ttl: limits, ...(redisUrl !== undefined && { redisUrl }) })
   const interrupted = session.io.interrupts()
+  const patience = endOfPatience(interrupted)
   try {
-    return await Promise.race([work(fleet, interrupted), givenUp(interrupted)])
+    const code = await Promise.race([work(fleet, interrupted), patience.isOver])
+    if (code !== undefined) return code
+    const next = 'What was asked for may have been accepted: "sandman ls" tells.'
+    await session.complain(`interrupted before anybody answered. ${next}`)
+    return exit('interrupted')
   } catch (error) {
     if (interrupted.aborted && error === interrupted.reason) return exit('interrupted')
     throw withPlace(error, { fleet: name, databaseUrl })
   } finally {
+    patience.forget()
     await fleet.close()
   }
 }
 
 /** Whatever does not answer, such as a database that hangs, keeps nobody who has had enough. */
-async function givenUp(interrupted: AbortSignal): Promise<number> {
-  if (!interrupted.aborted) await once(interrupted, 'abort')
-  await sleep(LAST_WORDS_MS)
-  return exit('interrupted')
+function endOfPatience(interrupted: AbortSignal): { isOver: Promise<undefined>; forget(): void } {
+  let timer: NodeJS.Timeout | undefined
+  const isOver = new Promise<undefined>((resolve) => {
+    interrupted.addEventListener('abort', () => {
+      timer = setTimeout(() => resolve(undefined), LAST_WORDS_MS)
+    })
+  })
+  return { isOver, forget: () => clearTimeout(timer) }
 }
 
 /** Most often an id that cannot be found is looked for in the wrong place. */

@@ -7,7 +7,7 @@ import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { harmless } from './harmless.ts'
-import { printJson, toWire } from './json.ts'
+import { printItem, printJson } from './json.ts'
 import { printMetadata, readPairs } from './metadata.ts'
 import { STATE_COLOURS } from './paint.ts'
 import { quoteWord } from './quote.ts'
@@ -92,11 +92,10 @@ async function printDocument(fleet: Fleet, asked: Asked, session: Session, signa
   let isFirst = true
   await out.write('{\n  "items": [')
   for await (const { items } of pagesOf(fleet, asked, signal)) {
-    const text = items
-      .map((item) => JSON.stringify(toWire(wireSandbox(item)), null, 2).replaceAll('\n', '\n    '))
-      .join(',\n    ')
-    if (text !== '') await out.write(`${isFirst ? '' : ','}\n    ${text}`)
-    isFirst &&= text === ''
+    for (const item of items) {
+      await out.write(`${isFirst ? '' : ','}${printItem(wireSandbox(item))}`)
+      isFirst = false
+    }
   }
   await out.write('\n  ],\n  "next_cursor": null\n}\n')
 }
