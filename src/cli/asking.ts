@@ -7,6 +7,9 @@ import type { Session } from './session.ts'
 /** How long a command that was interrupted may take to say so. */
 const LAST_WORDS_MS = 1_000
 
+const UNHEARD =
+  'the queue did not answer (REDIS_URL). What was accepted is safe, and the workers come upon it within seconds; "sandman doctor" looks what is wrong.'
+
 /** For a command that asks as an app would. */
 export async function withFleet(
   session: Session,
@@ -15,7 +18,16 @@ export async function withFleet(
   const { databaseUrl, redisUrl, fleet: name, ttl } = await findDatabase(await session.config())
   const { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported } = ttl
   const limits = { idle, hard, retention, ifUnsupported }
-  const fleet = createFleet({ databaseUrl, fleet: name, ttl: limits, ...(redisUrl !== undefined && { redisUrl }) })
+  let isUnheard = false
+  const fleet = createFleet({
+    databaseUrl,
+    fleet: name,
+    ttl: limits,
+    ...(redisUrl !== undefined && { redisUrl }),
+    onEvent(event) {
+      isUnheard ||= event.name === 'operation.unheard' || event.name === 'execution.unheard'
+    },
+  })
   const interrupted = session.io.interrupts()
   const patience = endOfPatience(interrupted)
   try {
@@ -29,6 +41,7 @@ export async function withFleet(
     throw withPlace(error, { fleet: name, databaseUrl })
   } finally {
     patience.forget()
+    if (isUnheard) await session.complain(UNHEARD)
     await fleet.close()
   }
 }

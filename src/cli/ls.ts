@@ -17,7 +17,7 @@ import { type View, watch } from './watch.ts'
 import { wireSandbox } from './wire.ts'
 
 type Asked = {
-  state: string | undefined
+  state: State | undefined
   backend: string | undefined
   metadata: string[]
   id: string | undefined
@@ -49,7 +49,7 @@ export async function ls({ values, session }: Invocation<Asked>): Promise<number
 
 function requestOf({ state, backend, metadata, id, limit, cursor, all }: Asked): Parameters<Fleet['list']>[0] {
   return {
-    ...(state !== undefined && { state: state as State }),
+    ...(state !== undefined && { state }),
     ...(backend !== undefined && { backend }),
     ...(metadata.length > 0 && { metadata: readPairs(metadata) }),
     ...(id !== undefined && { id }),

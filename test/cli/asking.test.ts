@@ -152,6 +152,14 @@ describeWorld(
       expect(await ask(['resume', id, '--idempotency-key', `key of ${id}`])).toMatchObject({ code: 3, out: '' })
     })
 
+    test('a queue that is away costs time and not the request, and that is said', async () => {
+      const { id } = await world().running()
+      const env = { ...environmentOf(world()), REDIS_URL: 'redis://127.0.0.1:1' }
+      const { code, out, err } = await ask(['pause', id, '--no-wait'], { env })
+      expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('pausing  pause active') })
+      expect(err).toMatch(/^sandman: the queue did not answer \(REDIS_URL\)\. What was accepted is safe/)
+    })
+
     test('what the library cannot read is wrong usage', async () => {
       const { id } = await world().running()
       expect(await ask(['snapshot', id, '--name', 'a b'])).toMatchObject({ code: 2, out: '' })
