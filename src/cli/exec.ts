@@ -11,8 +11,8 @@ import { wireExecutionAnswer } from './wire.ts'
 type Asked = {
   deadline: string | undefined
   silence: string | undefined
-  'if-suspended': string | undefined
-  'if-lost': string | undefined
+  'if-suspended': 'refuse' | undefined
+  'if-lost': 'respawn' | undefined
   'idempotency-key': string | undefined
   detach: boolean
   json: boolean
@@ -39,8 +39,8 @@ function runThere({ values, args, rest, session }: Invocation<Asked>): Promise<n
       ...(rest.length > 0 && { command: rest }),
       ...(deadline !== undefined && { deadline }),
       ...(silence !== undefined && { silence }),
-      ...(ifSuspended !== undefined && { ifSuspended: ifSuspended as 'refuse' }),
-      ...(ifLost !== undefined && { ifLost: ifLost as 'respawn' }),
+      ...(ifSuspended !== undefined && { ifSuspended }),
+      ...(ifLost !== undefined && { ifLost }),
       ...(key !== undefined && { idempotencyKey: key }),
     })
     const { id } = answer.execution

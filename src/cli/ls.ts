@@ -7,7 +7,7 @@ import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { harmless } from './harmless.ts'
-import { printJson, toWire } from './json.ts'
+import { printItem, printJson } from './json.ts'
 import { printMetadata, readPairs } from './metadata.ts'
 import { STATE_COLOURS } from './paint.ts'
 import { quoteWord } from './quote.ts'
@@ -17,7 +17,7 @@ import { type View, watch } from './watch.ts'
 import { wireSandbox } from './wire.ts'
 
 type Asked = {
-  state: string | undefined
+  state: State | undefined
   backend: string | undefined
   metadata: string[]
   id: string | undefined
@@ -49,7 +49,7 @@ export async function ls({ values, session }: Invocation<Asked>): Promise<number
 
 function requestOf({ state, backend, metadata, id, limit, cursor, all }: Asked): Parameters<Fleet['list']>[0] {
   return {
-    ...(state !== undefined && { state: state as State }),
+    ...(state !== undefined && { state }),
     ...(backend !== undefined && { backend }),
     ...(metadata.length > 0 && { metadata: readPairs(metadata) }),
     ...(id !== undefined && { id }),
@@ -92,11 +92,10 @@ async function printDocument(fleet: Fleet, asked: Asked, session: Session, signa
   let isFirst = true
   await out.write('{\n  "items": [')
   for await (const { items } of pagesOf(fleet, asked, signal)) {
-    const text = items
-      .map((item) => JSON.stringify(toWire(wireSandbox(item)), null, 2).replaceAll('\n', '\n    '))
-      .join(',\n    ')
-    if (text !== '') await out.write(`${isFirst ? '' : ','}\n    ${text}`)
-    isFirst &&= text === ''
+    for (const item of items) {
+      await out.write(`${isFirst ? '' : ','}${printItem(wireSandbox(item))}`)
+      isFirst = false
+    }
   }
   await out.write('\n  ],\n  "next_cursor": null\n}\n')
 }

@@ -67,7 +67,10 @@ export function requestOf(values: Asked, command: string[]): Request {
 
 /** As SANDMAN_TTL is written: `idle=30m,hard=7d`, or each by itself. */
 function ttlOf(given: readonly string[]): NonNullable<Request['ttl']> {
-  const { if_unsupported: ifUnsupported, ...limits } = readPairs(given.flatMap((each) => each.split(',')))
+  const pairs = given.flatMap((each) => each.split(','))
+  const wrong = pairs.find((pair) => !pair.includes('='))
+  if (wrong !== undefined) throw new UsageError(`--ttl ${JSON.stringify(wrong)} must be of the form limit=duration`)
+  const { if_unsupported: ifUnsupported, ...limits } = readPairs(pairs)
   const unknown = Object.keys(limits).find((name) => !['idle', 'hard', 'retention'].includes(name))
   if (unknown !== undefined)
     throw new UsageError(`--ttl has no ${JSON.stringify(unknown)}: there are idle, hard, retention and if_unsupported`)
