@@ -14,6 +14,7 @@ import {
   TeardownRequest,
   WaitRequest,
 } from '../../fleet/requests.ts'
+import { operationView, sandboxView, whyView } from '../../wire/views.ts'
 import {
   AnswerBody,
   CheckpointBody,
@@ -29,7 +30,6 @@ import { bodyPart, waitPart, without } from './parts.ts'
 import { queryReader } from './query.ts'
 import { replyToOperation, replyWithPage } from './replies.ts'
 import { type Reader, reader } from './request-schema.ts'
-import { operationView, sandboxView, whyView } from './views.ts'
 
 const tag = 'Sandboxes'
 const answers = { 200: AnswerBody, 202: AnswerBody }
