@@ -52,6 +52,11 @@ export function limitsOf({ idle, hard, retention, ifUnsupported }: z.output<type
   return { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported }
 }
 
+/** And back: what a configuration says, as a request would. */
+export function ttlOf({ idleMs, hardMs, retentionMs, ifUnsupported }: Limits): z.input<typeof Ttl> {
+  return { idle: idleMs, hard: hardMs, retention: retentionMs, ifUnsupported }
+}
+
 /** How long what is not needed any more is kept. */
 export const KeepRequest = z.strictObject({
   events: duration(1_000, YEARS_MS_MAX).optional(),
