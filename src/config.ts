@@ -2,6 +2,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import { BACKEND_NAMES, type BackendName } from './backends/names.ts'
 import { SandmanError } from './errors.ts'
+import { nearest } from './nearest.ts'
 import { QUEUE_NAMES, type QueueName } from './queues/names.ts'
 import { isRedisUrl } from './redis-url.ts'
 
@@ -305,6 +306,22 @@ const Environment = z.object({
     .min(1)
     .default('.sandman')
     .describe('Folder for the embedded Postgres, and for the sandboxes of the local backend.'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z
+    .url()
+    .optional()
+    .describe('Collector of OpenTelemetry that traces are sent to. Needs the package `@opentelemetry/sdk-node`.'),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.url().optional().describe('The same, for traces alone.'),
+  OTEL_TRACES_EXPORTER: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('How traces are sent, if not by OTLP; `none` sends none, `console` prints them.'),
+  OTEL_SERVICE_NAME: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('What traces call this process. Defaults to `sandman-web` and `sandman-worker`.'),
+  OTEL_SDK_DISABLED: z.string().optional().describe('`true` sends no traces, whatever else is set.'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
@@ -354,6 +371,7 @@ export type Config = {
   keep: { eventsMs: number; outputMs: number; keysMs: number }
   graceMs: number
   dataFolder: string
+  tracing: { isWanted: boolean; serviceName: string | undefined }
   logLevel: z.output<typeof Environment>['LOG_LEVEL']
 }
 
@@ -431,8 +449,15 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     },
     graceMs: env.SANDMAN_GRACE,
     dataFolder: path.resolve(env.SANDMAN_DATA),
+    tracing: { isWanted: wantsTraces(env), serviceName: env.OTEL_SERVICE_NAME },
     logLevel: env.LOG_LEVEL,
   }
+}
+
+function wantsTraces(env: z.output<typeof Environment>): boolean {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
+  const { OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_TRACES_EXPORTER } = env
+  return (OTEL_EXPORTER_OTLP_ENDPOINT ?? OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? OTEL_TRACES_EXPORTER) !== undefined
 }
 
 /** It is part of names at every provider, in every queue and on every channel. */
@@ -475,26 +500,9 @@ function misspelt(names: string[]): string[] {
   return names
     .filter((name) => name.startsWith('SANDMAN_') && !name.startsWith('SANDMAN_TEST_') && !known.includes(name))
     .map((name) => {
-      const nearest = known
-        .map((candidate) => ({ candidate, distance: editDistance(name, candidate) }))
-        .sort((a, b) => a.distance - b.distance)[0]
-      return nearest && nearest.distance <= 3
-        ? `${name}: is not a setting; did you mean ${nearest.candidate}?`
-        : `${name}: is not a setting`
+      const meant = nearest(name, known)
+      return meant ? `${name}: is not a setting; did you mean ${meant}?` : `${name}: is not a setting`
     })
-}
-
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const replace = (previous[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      row.push(Math.min(replace, (previous[j] as number) + 1, (row[j - 1] as number) + 1))
-    }
-    previous = row
-  }
-  return previous[b.length] as number
 }
 
 function canDecode(text: string): boolean {

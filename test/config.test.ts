@@ -45,6 +45,18 @@ describe('the configuration', () => {
     expect(parseConfig({ SANDMAN_RATE_LIMIT: 'off' }).rateLimit).toBe('off')
   })
 
+  test.each([
+    [{}, false],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' }, true],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://collector:4318/v1/traces' }, true],
+    [{ OTEL_TRACES_EXPORTER: 'console' }, true],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318', OTEL_TRACES_EXPORTER: 'none' }, false],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318', OTEL_SDK_DISABLED: 'true' }, false],
+    [{ OTEL_SERVICE_NAME: 'sleepers' }, false],
+  ])('knows from %j whether traces are wanted: %j', (environment, isWanted) => {
+    expect(parseConfig(environment).tracing.isWanted).toBe(isWanted)
+  })
+
   test('reads the limits of the fleet, and how long what is kept', () => {
     expect(parseConfig({})).toMatchObject({ ttl: {}, sweeper: 'act', destroyMax: 100 })
     expect(parseConfig({}).keep).toEqual({ eventsMs: 90 * DAY_MS, outputMs: 30 * DAY_MS, keysMs: 7 * DAY_MS })

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { SandmanError } from '../src/errors.ts'
 import { EVENTS, Events } from '../src/events.ts'
-import { createLogger, createRedactor, logEvents, withLogFields } from '../src/logger.ts'
+import { createLogger, logEvents, withLogFields } from '../src/logger.ts'
+import { createRedactor } from '../src/redactor.ts'
 
 function startLog({ level = 'info', secrets = [] as string[] } = {}) {
   const written: string[] = []

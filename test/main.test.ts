@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findFreePort } from '../src/embedded/service.ts'
+import { sandman } from './cli/setup.ts'
 import { createDatabase, type TestDatabase } from './support/database.ts'
 import { startPrivateRedis } from './support/redis.ts'
 import { SandmanProcess } from './support/sandman.ts'
@@ -24,20 +25,13 @@ async function run(args: string[], env: Record<string, string | undefined> = {})
 }
 
 describe('the command line', () => {
-  test('explains itself', async () => {
-    expect(await run(['--help'])).toMatchObject({ code: 0, output: expect.stringContaining('sandman <command>') })
+  test('ends as its exit code says, with everything printed', async () => {
     expect(await run(['--version'])).toMatchObject({ code: 0, output: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
+    const { code, output } = await run(['web', '--fast'])
+    expect(code).toBe(2)
+    expect(output).toMatch(/^sandman: web has no option "--fast"/)
+    expect(output).not.toContain('    at ')
   })
-
-  test.each([[[]], [['nap']], [['constructor']], [['web', 'now']], [['web', '--fast']]])(
-    'refuses %j with how to use it',
-    async (args) => {
-      const { code, output } = await run(args)
-      expect(code).toBe(2)
-      expect(output).toMatch(/^sandman: /)
-      expect(output).not.toContain('    at ')
-    },
-  )
 
   test('lists every problem of the environment before it starts anything', async () => {
     const { code, output } = await run(['worker', '--queues', 'nope'], {
@@ -51,20 +45,20 @@ describe('the command line', () => {
   })
 
   test('says what to do when there is no database', async () => {
-    for (const command of ['web', 'worker', 'migrate']) {
-      expect(await run([command])).toMatchObject({
-        code: 1,
-        output: expect.stringMatching(/^sandman: There is no DATABASE_URL.*npm start/),
-      })
-    }
+    const message = /^sandman: There is no DATABASE_URL.*npm start/
+    expect(await run(['worker'])).toMatchObject({ code: 1, output: expect.stringMatching(message) })
+    for (const argv of [['ls'], ['why', 'sbx_1'], ['doctor']])
+      expect(await sandman(argv, { env: { SANDMAN_DATA: folder } })).toMatchObject({ code: 1 })
+    expect((await sandman(['ls'], { env: { SANDMAN_DATA: folder } })).err).toMatch(message)
   })
 
   test('repeats no key of a provider, wherever it turns up', async () => {
     const keys = { E2B_API_KEY: 'e2b_0123456789', AGENTUITY_SDK_KEY: 'sdk_9876543210' }
     for (const key of Object.values(keys)) {
-      const { output } = await run(['why', key], { ...keys, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/x' })
-      expect(output).toContain('[redacted]')
-      expect(output).not.toContain(key)
+      const env = { ...keys, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/x' }
+      const { out, err } = await sandman(['why', key], { env })
+      expect(err).toContain('[redacted]')
+      expect(out + err).not.toContain(key)
     }
   })
 
@@ -76,6 +70,34 @@ describe('the command line', () => {
     )
     expect(output).not.toContain('swordfish')
   })
+
+  test('loads what a command needs: nothing for its help, and nothing of the web for a worker', async () => {
+    const watch = path.join(folder, 'watch.mjs')
+    await writeFile(
+      watch,
+      `import { registerHooks } from 'node:module'
+      const packages = new Set()
+      registerHooks({
+        load(url, context, next) {
+          const name = /\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url)?.[1]
+          if (name) packages.add(name)
+          return next(url, context)
+        },
+      })
+      process.on('exit', () => process.stdout.write('loaded ' + JSON.stringify([...packages]) + '\\n'))`,
+    )
+    const loads = async (...args: string[]) => {
+      const env = { NODE_OPTIONS: `--import ${watch}`, DATABASE_URL: 'postgres://127.0.0.1:1/x' }
+      const { output } = await run(args, env)
+      return JSON.parse(/^loaded (.*)$/m.exec(output)?.[1] ?? 'null') as string[]
+    }
+    expect(await loads('pause', '--help')).toEqual([])
+    expect(await loads('completion', 'bash')).toEqual([])
+    const worker = await loads('worker')
+    expect(worker).toEqual(expect.arrayContaining(['bullmq', 'pg']))
+    expect(worker).not.toContain('hono')
+    expect(worker).not.toContain('@bull-board/api')
+  })
 })
 
 describe('bin/sandman.mjs', () => {
@@ -84,6 +106,18 @@ describe('bin/sandman.mjs', () => {
   test('starts the command line', async () => {
     expect(await start(path.resolve(import.meta.dirname, '../bin/sandman.mjs'))).toMatchObject({
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    })
+  })
+
+  test('says in a sentence that a Node is too old', async () => {
+    const launcher = path.join(folder, 'bin', 'sandman.mjs')
+    await cp(path.resolve(import.meta.dirname, '../bin/sandman.mjs'), launcher)
+    await mkdir(path.join(folder, 'node_modules'))
+    const old = path.join(folder, 'old.mjs')
+    await writeFile(old, `Object.defineProperty(process, 'versions', { value: { node: '22.17.1' } })`)
+    await expect(execute(process.execPath, ['--import', old, launcher, 'ls'])).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^sandman: it needs Node 22\.18 or newer, and this is v\S+\n$/),
     })
   })
 

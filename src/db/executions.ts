@@ -180,6 +180,7 @@ export async function startExecution(
 
 export type EndedExecution = {
   execution: ExecutionRow
+  backend: string
   /** What may be a pause that waited for this end: the caller rings for it as for one, and nobody follows that if it is not. */
   awaitedBy: Due | undefined
 }
@@ -195,7 +196,7 @@ export async function endExecution(
   asked: { id: string; end: ExecutionEnd; fence?: number | undefined; only?: ExecutionStatus; clock: Clock },
 ): Promise<EndedExecution | undefined> {
   const { id, end, fence = null, only = null } = asked
-  const { rows } = await sql<{ execution: Json; at_work: string | null }>`
+  const { rows } = await sql<{ execution: Json; backend: string; at_work: string | null }>`
     /* end_execution */ with ${sandboxOf(id, asked.clock)}, execution as (
       update sandman.executions set status = ${end.status}, reason = ${end.reason}, exit_code = ${end.exitCode ?? null},
         message = ${end.message === undefined ? null : storable(end.message)}, ended_at = sandbox.now, ring_at = null
@@ -207,18 +208,20 @@ export async function endExecution(
       update sandman.sandboxes set open_executions = sandboxes.open_executions - 1,
         last_active_at = greatest(last_active_at, execution.ended_at)
       from execution where sandboxes.id = execution.sandbox_id
-      returning case when state in ('pausing', 'killing') then operation_id end as operation_id
+      returning backend, case when state in ('pausing', 'killing') then operation_id end as operation_id
     ), told as (
       insert into sandman.events (sandbox_id, at, type, execution_id, detail)
       select sandbox_id, ended_at, 'execution_ended', id,
         jsonb_strip_nulls(jsonb_build_object('status', status, 'reason', reason, 'exit_code', exit_code, 'message', message))
       from execution
     )
-    select to_jsonb(execution) as execution, (select operation_id from counted) as at_work from execution`.execute(db)
+    select to_jsonb(execution) as execution, counted.backend, counted.operation_id as at_work from execution, counted`.execute(
+    db,
+  )
   const [ended] = rows
   if (!ended) return undefined
   const awaitedBy = ended.at_work === null ? undefined : ({ operationId: ended.at_work, kind: 'pause' } as const)
-  return { execution: fromJson<ExecutionRow>(ended.execution), awaitedBy }
+  return { execution: fromJson<ExecutionRow>(ended.execution), backend: ended.backend, awaitedBy }
 }
 
 function sandboxOf(executionId: string, clock: Clock): RawBuilder<unknown> {

@@ -19,19 +19,19 @@ export type Suspicion = FindingKey & {
 
 /**
  * Writes down a first look, and when the second one is due. What is known already stays as it is: its second look comes when it
- * is due, and not sooner because of a second list. What something was done about before begins anew.
+ * is due, and not sooner because of a second list. What something was done about before begins anew. Returns what was not known.
  */
 export async function recordFirstLooks(
   db: Db,
   suspicions: readonly Suspicion[],
   { againMs, clock }: { againMs: number; clock: Clock },
-): Promise<number> {
-  if (suspicions.length === 0) return 0
+): Promise<FindingRow['kind'][]> {
+  if (suspicions.length === 0) return []
   const now = dbNow(clock)
   // Each once: a list may show the same twice.
   const once = new Map(suspicions.map((suspicion) => [`${suspicion.kind} ${suspicion.ref}`, suspicion]))
   const given = [...once.values()].map((suspicion) => ({ ...suspicion, saw: storable(suspicion.saw) }))
-  const { numAffectedRows } = await sql`
+  const { rows } = await sql<Pick<FindingRow, 'kind'>>`
     insert into sandman.findings (fleet, backend, kind, ref, place, sandbox_id, checkpoint, looks, first_seen_at, look_at)
     select fleet, backend, kind, ref, place, "sandboxId", checkpoint,
       jsonb_build_array(jsonb_build_object('at', ${now}, 'place', place, 'asked', asked, 'saw', saw)),
@@ -43,8 +43,9 @@ export async function recordFirstLooks(
       looks = excluded.looks, first_seen_at = excluded.first_seen_at, look_at = excluded.look_at, acting_at = null, acted_at = null,
       operation_id = null
     -- One that was seen from another place, which may be swept no more, begins anew as well.
-    where findings.acted_at is not null or findings.place <> excluded.place`.execute(db)
-  return Number(numAffectedRows ?? 0)
+    where findings.acted_at is not null or findings.place <> excluded.place
+    returning kind`.execute(db)
+  return rows.map(({ kind }) => kind)
 }
 
 type Place = { fleet: string; backend: string; place: string }

@@ -22,9 +22,14 @@ export type Violation = { invariant: keyof typeof INVARIANTS; sandboxId: string;
 
 const SETTLED = [...SETTLED_STATES]
 
-/** Every violation there is, in one fleet or of one sandbox. An empty list is the only good one. */
-export async function findViolations(db: Db, scope: { fleet: string } | { sandboxId: string }): Promise<Violation[]> {
-  const inScope = 'fleet' in scope ? sql`fleet = ${scope.fleet}` : sql`id = ${scope.sandboxId}`
+type Scope = { fleet: string } | { sandboxId: string } | { sandboxIds: readonly string[] }
+
+/** Every violation there is, in one fleet or of some sandboxes. An empty list is the only good one. */
+export async function findViolations(db: Db, scope: Scope): Promise<Violation[]> {
+  const inScope =
+    'fleet' in scope
+      ? sql`fleet = ${scope.fleet}`
+      : sql`id = any(${'sandboxId' in scope ? [scope.sandboxId] : scope.sandboxIds}::text[])`
   const moves = [
     ...STATES.flatMap((from) => Object.entries(TRANSITIONS[from]).map(([to, type]) => ({ from, to, type }))),
     ...Object.entries(ENTRIES).map(([to, type]) => ({ from: null, to, type })),

@@ -9,6 +9,7 @@ import * as attempts from './migrations/0003_attempts.ts'
 import * as executions from './migrations/0004_executions.ts'
 import * as housekeeping from './migrations/0005_housekeeping.ts'
 import * as leases from './migrations/0006_leases.ts'
+import * as glance from './migrations/0007_glance.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -23,6 +24,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0004_executions': executions,
   '0005_housekeeping': housekeeping,
   '0006_leases': leases,
+  '0007_glance': glance,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

@@ -4,6 +4,7 @@ import { SandmanError } from '../errors.ts'
 import type { Cause } from '../sandbox/causes.ts'
 import { judgementOf, type Kind, LINE_MAX, type Options, type Verdict } from '../sandbox/judge.ts'
 import type { LimitName, Limits } from '../sandbox/limits.ts'
+import type { State } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
 import { findCheckpoint } from './checkpoints.ts'
 import { type Keyed, keyOf, reusedKey, runOnce } from './idempotency.ts'
@@ -22,6 +23,8 @@ export type Requested = {
   sandbox: SandboxRow
   /** What the sandbox can be resumed from. */
   checkpoint: CheckpointRow | undefined
+  /** Where it rested until now, and for how long; when there is work. */
+  left?: { state: State; ms: number }
 }
 
 export type SandboxRequest = {
@@ -137,7 +140,8 @@ export async function requestIf(db: Db, asked: SandboxRequest): Promise<Requeste
     ), ${named(asked, sql`select coalesce((select id from operation), tail_id) as id from answered`)}
     select answer, to_jsonb(operation) as operation, tail_id as joined_id,
       coalesce((select to_jsonb(moved) from moved), (select to_jsonb(sandbox) from sandbox)) as sandbox, true as same,
-      to_jsonb(checkpoints) as checkpoint
+      to_jsonb(checkpoints) as checkpoint, case answer when 'work' then jsonb_build_object('state', answered.state,
+        'ms', round(extract(epoch from now - answered.state_changed_at) * 1000)) end as "left"
     from answered left join operation on true left join sandman.checkpoints on checkpoints.id = answered.checkpoint_id
     union all
     ${repeated(sql`operations.sandbox_id = ${sandboxId} and operations.kind = ${kind} and operations.options = ${json(options)}`)}`
@@ -183,7 +187,7 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
       select id, ${now}, 'spawn_began', state, operation_id, fence from sandbox
     ), ${named(asked, sql`select id from operation`)}
     select 'work' as answer, to_jsonb(operation) as operation, null as joined_id, to_jsonb(sandbox) as sandbox, true as same,
-      null::jsonb as checkpoint
+      null::jsonb as checkpoint, null::jsonb as "left"
     from operation, sandbox
     union all
     ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}
@@ -201,6 +205,7 @@ type Found = {
   sandbox: Record<string, unknown>
   same: boolean
   checkpoint: Record<string, unknown> | null
+  left: Requested['left'] | null
 }
 
 /** Ties the caller's key to the operation: its own, or the one it joined. */
@@ -216,7 +221,7 @@ function named(
 }
 
 function repeated(same: RawBuilder<unknown>): RawBuilder<unknown> {
-  return sql`select 'repeated', to_jsonb(operations), null, to_jsonb(sandboxes), ${same}, to_jsonb(checkpoints)
+  return sql`select 'repeated', to_jsonb(operations), null, to_jsonb(sandboxes), ${same}, to_jsonb(checkpoints), null
     from known
     join sandman.operations on operations.id = known.operation_id
     join sandman.sandboxes on sandboxes.id = operations.sandbox_id
@@ -239,7 +244,7 @@ async function read(db: Db, found: Found, { fleet, idempotencyKey: key }: Keyed)
     : sandbox.checkpoint_id === null
       ? undefined
       : (await findCheckpoint(db, { fleet, id: sandbox.checkpoint_id }))?.checkpoint
-  return { answer: found.answer, operation, sandbox, checkpoint }
+  return { answer: found.answer, operation, sandbox, checkpoint, ...(found.left && { left: found.left }) }
 }
 
 function json(value: unknown): RawBuilder<unknown> {

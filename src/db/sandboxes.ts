@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { State } from '../sandbox/states.ts'
 import { fromJson } from './json-row.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow, SandboxRow } from './schema.ts'
+import { type Filter, walk } from './tags.ts'
 
 /** A sandbox with what it can be resumed from. */
 export type FoundSandbox = { sandbox: SandboxRow; checkpoint: CheckpointRow | undefined }
@@ -15,34 +15,40 @@ export async function findSandbox(
   return found
 }
 
-type Listing = {
-  fleet: string
-  state?: State | undefined
-  backend?: string | undefined
-  before?: string | undefined
-  max: number
+type Listing = Filter & { fleet: string; before?: string | undefined; max: number }
+
+/**
+ * The newest first, a page at a time. `cutOffAt` is where to go on when the looking was cut off before the page was full; what
+ * that bounds is said in `tags.ts`.
+ */
+export async function listSandboxes(
+  db: Db,
+  asked: Listing,
+): Promise<{ found: FoundSandbox[]; cutOffAt: string | undefined }> {
+  const { rows } = await sql<Joined & { id: string }>`
+    ${walk(asked)}
+    select walk.id, to_jsonb(sandboxes) as sandbox, to_jsonb(checkpoints) as checkpoint
+    from walk left join sandman.sandboxes on sandboxes.id = walk.id and walk.is_found
+      left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
+    order by walk.id desc`.execute(db)
+  const found = rows.flatMap((row) => (row.sandbox ? [fromJoined(row as Joined)] : []))
+  return { found, cutOffAt: rows.find(({ sandbox }) => sandbox === null)?.id }
 }
 
-/** The newest first, a page at a time. */
-export async function listSandboxes(db: Db, { fleet, state, backend, before, max }: Listing): Promise<FoundSandbox[]> {
-  const conditions = [
-    sql`sandboxes.fleet = ${fleet}`,
-    ...(state === undefined ? [] : [sql`sandboxes.state = ${state}`]),
-    ...(backend === undefined ? [] : [sql`sandboxes.backend = ${backend}`]),
-    ...(before === undefined ? [] : [sql`sandboxes.id < ${before}`]),
-  ]
-  return select(db, sql`${sql.join(conditions, sql` and `)} order by sandboxes.id desc limit ${max}`)
-}
-
-/** Every backend that a fleet has ever swept, or has sandboxes on: one probe of an index for each, however many sandboxes there are. */
-export async function listBackends(db: Db, fleet: string): Promise<string[]> {
-  const { rows } = await sql<{ backend: string }>`
-    with recursive found as (
+/** Backends that a fleet has sandboxes on, as `found (backend)`: one probe of an index for each, however many sandboxes there are. */
+export function backendsOf(fleet: string): RawBuilder<unknown> {
+  return sql`found as (
       (select backend from sandman.sandboxes where fleet = ${fleet} and state <> 'gone' order by backend limit 1)
       union all
       select next.backend from found, lateral (select sandboxes.backend from sandman.sandboxes
         where fleet = ${fleet} and state <> 'gone' and sandboxes.backend > found.backend order by sandboxes.backend limit 1) as next
-    )
+    )`
+}
+
+/** Every backend that a fleet has ever swept, or has sandboxes on. */
+export async function listBackends(db: Db, fleet: string): Promise<string[]> {
+  const { rows } = await sql<{ backend: string }>`
+    with recursive ${backendsOf(fleet)}
     select backend from found union select backend from sandman.sweeps where fleet = ${fleet} order by backend`.execute(
     db,
   )
@@ -63,13 +69,19 @@ export async function findByProviderRef(
     .executeTakeFirst()
 }
 
+type Joined = { sandbox: Record<string, unknown>; checkpoint: Record<string, unknown> | null }
+
 async function select(db: Db, where: RawBuilder<unknown>): Promise<FoundSandbox[]> {
-  const { rows } = await sql<{ sandbox: Record<string, unknown>; checkpoint: Record<string, unknown> | null }>`
+  const { rows } = await sql<Joined>`
     select to_jsonb(sandboxes) as sandbox, to_jsonb(checkpoints) as checkpoint
     from sandman.sandboxes left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
     where ${where}`.execute(db)
-  return rows.map(({ sandbox, checkpoint }) => ({
+  return rows.map(fromJoined)
+}
+
+function fromJoined({ sandbox, checkpoint }: Joined): FoundSandbox {
+  return {
     sandbox: fromJson<SandboxRow>(sandbox),
     checkpoint: checkpoint ? fromJson<CheckpointRow>(checkpoint) : undefined,
-  }))
+  }
 }

@@ -260,6 +260,18 @@ export type FindingRow = {
 
 export type PruningRow = { fleet: string; what: 'events' | 'output'; at: Date; id: string }
 
+/** What a sandbox can be found by: its backend, or a plain value of its metadata. */
+export type TagRow = { fleet: string; key: string; value: string; sandbox_id: string }
+
+/** A number that was counted: all of it so far, or, `at` a time, that of five minutes. */
+export type TallyRow = { fleet: string; at: Date; name: string; labels: Record<string, string>; value: number }
+
+/** How far the look at everything has come: the last sandbox that was looked at. */
+export type CheckRow = { fleet: string; reached: string }
+
+/** Something that must always be true, and is not, with what was seen of it last. */
+export type ViolationRow = { fleet: string; sandbox_id: string; invariant: string; seen: string; since: Date }
+
 /** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {
   canaries: CanariesTable
@@ -274,6 +286,10 @@ export type Database = {
   sightings: ReadOnly<SightingRow>
   findings: ReadOnly<FindingRow>
   prunings: ReadOnly<PruningRow>
+  tags: ReadOnly<TagRow>
+  tallies: ReadOnly<TallyRow>
+  checks: ReadOnly<CheckRow>
+  violations: ReadOnly<ViolationRow>
 }
 
 export const SCHEMA = 'sandman'

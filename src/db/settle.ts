@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import type { ExecutionEnd } from '../sandbox/executions.ts'
-import { type Failure, storable } from '../sandbox/failures.ts'
+import { type Failure, type FailureType, storable } from '../sandbox/failures.ts'
 import type { Kind } from '../sandbox/judge.ts'
-import { type GoneReason, movesInto } from '../sandbox/states.ts'
+import { type GoneReason, movesInto, type State } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
 import { VERIFY_AGAIN_MS } from './checkpoints.ts'
 import { fromJson } from './json-row.ts'
@@ -49,14 +49,27 @@ export type Settled = {
   settled: true
   operation: OperationRow
   sandbox: SandboxRow
+  /** The state in which the operation was at work. */
+  from: State
   /** Whose turn it is now: the caller rings for it. */
   next: { operationId: string; kind: Kind } | undefined
   /** Those that had waited and got their answer without any work. */
   answered: string[]
+  /** And which answer each of them got. */
+  answers: Answer[]
   /** Executions that wait for the sandbox to come to rest: the caller rings for them. */
   queued: string[]
-  /** Executions that ended with what they ran in. */
+  /** Executions that ended with what they ran in, and how all of them did. */
   ended: string[]
+  endedAs: ExecutionEnd
+}
+
+/** What an operation was told that needed no work. */
+export type Answer = {
+  operationId: string
+  kind: Kind
+  outcome: 'already_done' | 'refused'
+  errorType: FailureType | null
 }
 
 /** A newer attempt, or the end, has overtaken this one: nothing was changed. */
@@ -83,9 +96,12 @@ export async function settle(
       operation: fromJson<OperationRow>(result.operation),
       sandbox: fromJson<SandboxRow>(result.sandbox),
       next: result.next ?? undefined,
-      answered: result.answered,
+      from: result.was,
+      answered: result.answers.map(({ operationId }) => operationId),
+      answers: result.answers,
       queued: result.queued,
       ended: result.ended,
+      endedAs: executionsAfter(ending),
     }
   }
   throw new Error(
@@ -97,12 +113,12 @@ export async function settle(
 const TRIES_MAX = 20
 
 type Result = {
-  was: string | null
+  was: State | null
   move: string | null
   operation: Record<string, unknown> | null
   sandbox: Record<string, unknown> | null
   next: { operationId: string; kind: Kind } | null
-  answered: string[]
+  answers: Answer[]
   queued: string[]
   ended: string[]
 }
@@ -265,7 +281,8 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
       (select to_jsonb(operation) from operation) as operation,
       (select to_jsonb(moved) from moved) as sandbox,
       (select jsonb_build_object('operationId', id, 'kind', kind) from next) as next,
-      array(select id from answered order by place) as answered,
+      (select coalesce(jsonb_agg(jsonb_build_object('operationId', id, 'kind', kind, 'errorType', verdict -> 'error' -> 'error_type', 'outcome',
+        case verdict ->> 'answer' when 'already_done' then 'already_done' else 'refused' end) order by place), '[]') from answered) as answers,
       array(select id from interrupted) as ended,
       array(select executions.id from current join sandman.executions on executions.sandbox_id = current.id
         where current.open_executions > 0 and executions.ring_at is not null and executions.status = 'queued'

@@ -8,6 +8,8 @@ import {
 } from '../db/executions.ts'
 import { type Requested, request, requestSpawn, type SandboxRequest, type SpawnRequest } from '../db/request.ts'
 import type { ExecutionRow, SandboxRow } from '../db/schema.ts'
+import { tellOf } from '../jobs/ask.ts'
+import { idAttributes, inSpan, tag } from '../tracing.ts'
 import { ring, ringForExecutions } from './bell.ts'
 
 type Deps = Parameters<typeof ring>[0]
@@ -15,25 +17,39 @@ type Given<Asked> = Omit<Asked, 'fleet' | 'clock'>
 
 /** Asks something of a sandbox: first the row, and only then the bell. Once the row is there, the request is accepted. */
 export async function ask(deps: Deps, asked: Given<SandboxRequest>): Promise<Requested> {
-  return ringFor(deps, await request(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock }))
+  return asSpan(deps, asked.kind, async () =>
+    ringFor(deps, await request(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })),
+  )
 }
 
 export async function askToSpawn(deps: Deps, asked: Given<SpawnRequest>): Promise<Requested> {
-  return ringFor(deps, await requestSpawn(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock }))
+  return asSpan(deps, 'spawn', async () =>
+    ringFor(deps, await requestSpawn(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })),
+  )
+}
+
+/** A trace goes on from here: a job that is rung for carries it along. */
+function asSpan<T>({ fleet }: Deps, asked: string, work: () => Promise<T>): Promise<T> {
+  return inSpan(`fleet ${asked}`, { attributes: idAttributes({ fleet }) }, work)
 }
 
 async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
+  tellOf(deps.events, requested)
   const { id, kind } = requested.operation
+  tag(idAttributes({ sandboxId: requested.sandbox.id, operationId: id, answer: requested.answer }))
   if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
   if (requested.answer === 'wait') await ringForPause(deps, requested.sandbox)
   return requested
 }
 
 export async function askToExecute(deps: Deps, asked: Given<ExecutionRequest>): Promise<FoundExecution> {
-  const found = await requestExecution(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })
-  if (found.execution.status === 'queued') await ringForExecutions(deps, [found.execution.id])
-  await ringForPause(deps, found.sandbox)
-  return found
+  return asSpan(deps, 'execute', async () => {
+    const found = await requestExecution(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })
+    tag(idAttributes({ sandboxId: found.sandbox.id, executionId: found.execution.id }))
+    if (found.execution.status === 'queued') await ringForExecutions(deps, [found.execution.id])
+    await ringForPause(deps, found.sandbox)
+    return found
+  })
 }
 
 /** One that waits for executions gives way now. */
@@ -49,6 +65,10 @@ export async function askToCancel(deps: Deps, executionId: string): Promise<Exec
   if (execution?.status !== 'queued') return execution
   const end = { status: 'cancelled', reason: 'cancelled', message: 'It was cancelled before it began.' } as const
   const ended = await endExecution(db, { id: executionId, end, only: 'queued', clock })
+  if (ended) {
+    const { status, reason } = end
+    deps.events.emit('execution.interrupted', { executionId, status, reason, backend: ended.backend })
+  }
   if (ended?.awaitedBy) await ring(deps, ended.awaitedBy)
   return ended?.execution ?? execution
 }

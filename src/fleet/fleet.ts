@@ -20,10 +20,14 @@ import type { QueueStore } from '../queues/bullmq/store.ts'
 import { isRedisUrl } from '../redis-url.ts'
 import type { Kind, Options } from '../sandbox/judge.ts'
 import { ask, askToCancel, askToExecute, askToSpawn } from './ask.ts'
+import { type Change, Changes } from './changes.ts'
 import { checkHealth, type Health } from './health.ts'
+import { readMetrics } from './metrics.ts'
 import { leavable, type OutputPiece, streamOutput } from './output.ts'
+import { type Overview, readOverview } from './overview.ts'
 import {
   AdoptRequest,
+  ChangesRequest,
   CheckpointsRequest,
   EventsRequest,
   ExecuteRequest,
@@ -45,7 +49,9 @@ import {
   Ttl,
   WaitRequest,
 } from './requests.ts'
+import { shared } from './share.ts'
 import { askToSweep, type SweepReport } from './sweep.ts'
+import { Tally } from './tally.ts'
 import {
   type Checkpoint,
   type Execution,
@@ -90,6 +96,9 @@ const CLOSE_MS = 2_000
 /** How much longer than it wanted to wait a caller is kept for the latest news. */
 const LAST_LOOK_MS = 1_000
 
+/** However many look at the fleet, it is counted once in so long. */
+const OVERVIEW_MS = 3_000
+
 type Given<Schema extends z.ZodType> = z.input<Schema>
 
 /**
@@ -99,6 +108,8 @@ type Given<Schema extends z.ZodType> = z.input<Schema>
  */
 export type Fleet = {
   readonly name: string
+  /** What the backends can do that a sandbox may be made on. Which of them there is a worker for is not known here. */
+  readonly backends: readonly BackendAbilities[]
   /** Makes a sandbox. */
   spawn(request: Given<typeof SpawnRequest>): Promise<Answer>
   /** Takes over an instance that exists at its provider. It is looked at, and ends where it is: running, suspended or gone. */
@@ -144,6 +155,16 @@ export type Fleet = {
   operations(sandboxId: string, request?: Given<typeof OperationsRequest>): Promise<Page<Operation>>
   /** All that a sandbox could ever be resumed or spawned from, the newest first. */
   checkpoints(sandboxId: string, request?: Given<typeof CheckpointsRequest>): Promise<Page<Checkpoint>>
+  /**
+   * Which of these sandboxes have changed, whenever some have, and with `newest` also that a new one was made. The
+   * first time, none has: from then on nothing is missed, and what was before is to be read. All watchers of a process share one
+   * statement a second.
+   */
+  changes(request: Given<typeof ChangesRequest>): AsyncIterable<Change>
+  /** The fleet at a glance: what there is, what is stuck, at risk or failing, and how it has gone lately. A few seconds old at most. */
+  overview(): Promise<Overview>
+  /** What the whole fleet has counted and what there is now, as Prometheus reads it. */
+  metrics(): Promise<string>
   /** Whether everything answers that a request needs. Never thrown: what is away is in it. */
   health(): Promise<Health>
   /** The queues, as BullMQ's own objects: for Bull Board, or for a look of one's own. */
@@ -175,6 +196,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
   const { db, close: closeDb } =
     foundation?.handle ?? openDb({ databaseUrl, applicationName: 'sandman fleet', events, connectionsMax })
   const room = new WaitingRoom({ db, databaseUrl, fleet, events })
+  const changes = new Changes({ db, fleet, events })
   let opened = foundation && new Producer(foundation.store)
   let closing: Promise<void> | undefined
   const underWay = new Set<Promise<unknown>>()
@@ -196,7 +218,12 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
   async function close(): Promise<void> {
     // A pool that is closed forgets who stands in line for a connection, so they come first; but not for ever.
     const answered = () => Promise.allSettled(underWay)
-    await Promise.all([room.close(), withDeadline(CLOSE_MS, 'the last call', answered).catch(() => {})])
+    await Promise.all([
+      room.close(),
+      changes.close(),
+      withDeadline(CLOSE_MS, 'the last call', answered).catch(() => {}),
+    ])
+    await tally.close()
     await Promise.all([opened?.close(), closeDb()])
   }
 
@@ -204,6 +231,10 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
     opened ??= new Producer(openStore({ databaseUrl, redisUrl, fleet, role: 'producer', events }))
     return { db, producer: opened, fleet, clock, events }
   }
+
+  const tally = new Tally({ db, fleet, clock, events })
+  const overview = shared(OVERVIEW_MS, () => readOverview({ ...deps(), limits }))
+  const metrics = shared(OVERVIEW_MS, async () => readMetrics(db, fleet, await overview()))
 
   type Waiting = { wait?: number | undefined; signal?: AbortSignal | undefined }
 
@@ -275,6 +306,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
 
   return {
     name: fleet,
+    backends: [...backends.values()],
     spawn: async (request) => make(parseRequest(SpawnRequest, request)),
     async adopt(request) {
       const { ref, checkpointRef, ...rest } = parseRequest(AdoptRequest, request)
@@ -397,11 +429,14 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
         }
       }),
     async list(request = {}) {
-      const { state, backend, cursor, limit } = parseRequest(ListRequest, request)
+      const { id: idPrefix, cursor: before, limit: max, ...filter } = parseRequest(ListRequest, request)
       return call(async () => {
-        const found = await listSandboxes(db, { fleet, state, backend, before: cursor, max: limit })
-        const items = found.map(({ sandbox, checkpoint }) => viewSandbox(sandbox, checkpoint))
-        return pageOf(items, limit)
+        const { found, cutOffAt } = await listSandboxes(db, { fleet, ...filter, idPrefix, before, max })
+        const page = pageOf(
+          found.map(({ sandbox, checkpoint }) => viewSandbox(sandbox, checkpoint)),
+          max,
+        )
+        return cutOffAt === undefined ? page : { ...page, nextCursor: cutOffAt }
       })
     },
     async events(sandboxId, request = {}) {
@@ -428,6 +463,14 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
         return pageOf(found.map(viewCheckpoint), limit)
       })
     },
+    changes: (request) =>
+      leavable(async function* (left) {
+        const { signal, ...watched } = parseRequest(ChangesRequest, request)
+        if (closing) throw closed()
+        yield* changes.watch(watched, signal ? AbortSignal.any([signal, left]) : left)
+      }),
+    overview: () => call(overview),
+    metrics: () => call(metrics),
     health: () => call(() => checkHealth(deps())),
     queues: () => call(() => deps().producer.all()),
     close() {

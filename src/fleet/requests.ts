@@ -216,9 +216,28 @@ export function isCheckpointId(given: unknown): given is string {
 
 const MESSAGE_CURSOR = 'must be a cursor that an earlier page gave'
 
+/** More than this is nobody's search, and each is one more index to walk. */
+const METADATA_PAIRS_MAX = 5
+/** As long as what sandboxes can be found by. */
+const TAG_MAX = 256
+
+/** All of it has to be true of a sandbox. A page may hold fewer than `limit`, also none, as long as there is a cursor for the next. */
 export const ListRequest = z.strictObject({
   state: z.enum(STATES).optional(),
   backend: text(64).optional(),
+  /** The beginning of its id. */
+  id: z
+    .string()
+    .regex(/^sbx_[0-9a-f]{0,26}$/, 'must be the beginning of the id of a sandbox: sbx_ and up to 26 of 0-9 and a-f')
+    .optional(),
+  /** Plain values on the first level of its metadata, compared as text: 5 and "5" are the same. */
+  metadata: z
+    .record(text(TAG_MAX), z.union([text(TAG_MAX), z.number(), z.boolean()], 'must be text, a number, true or false'))
+    .refine(
+      (pairs) => Object.keys(pairs).length <= METADATA_PAIRS_MAX,
+      `must not be more than ${METADATA_PAIRS_MAX} pairs`,
+    )
+    .optional(),
   cursor: z.string().refine(isSandboxId, MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
@@ -238,6 +257,16 @@ export const OperationsRequest = z.strictObject({
 export const CheckpointsRequest = z.strictObject({
   cursor: z.string().refine(isCheckpointId, MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
+})
+
+/** Of one who watches: a page of them, and no more. */
+const WATCHED_MAX = 100
+
+export const ChangesRequest = z.strictObject({
+  sandboxIds: z.array(z.string().refine(isSandboxId, 'must be the id of a sandbox')).max(WATCHED_MAX).default([]),
+  /** Also when the fleet has a new one. */
+  newest: z.boolean().default(false),
+  signal: z.instanceof(AbortSignal).optional(),
 })
 
 export const EventsRequest = z.strictObject({

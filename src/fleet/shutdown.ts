@@ -11,7 +11,7 @@ export type Running = {
  * Ctrl-C reaches a process twice when npm runs it: from the terminal and, a moment later, from npm. The same signal again
  * within this time is the same press of the key.
  */
-const SAME_PRESS_MS = 500
+export const SAME_PRESS_MS = 500
 
 /** Closing what is left open takes this long at most; work has to be over by then. */
 const CLOSE_MS = 2_000

@@ -137,7 +137,7 @@ async function report({ db, fleet, clock, limits }: Deps, since: Date): Promise<
 /** After so many rounds without one, a place is swept by nobody. */
 const UNSWEPT_ROUNDS = 3
 
-function viewSweep(row: SweepRow, at: Date): Sweep {
+export function viewSweep(row: SweepRow, at: Date): Sweep {
   const { backend, place, round, instances, checkpoints, ended_at: endedAt, ticked_at: sweptAt } = row
   const failing = row.failing_since && { since: row.failing_since, message: row.failure as string }
   const stopped = row.stopped_at && { since: row.stopped_at, because: row.stopped_because as string }

@@ -176,7 +176,7 @@ export function viewOperation(row: OperationRow): Operation {
   } as Operation // that status, outcome, error and settled_at go together is a constraint of the table
 }
 
-function viewError(error: OperationRow['error']): OperationError | null {
+export function viewError(error: OperationRow['error']): OperationError | null {
   if (!error) return null
   const { error_type, message, retryable, checkpoint_id } = error
   return {

@@ -6,6 +6,7 @@ import { createApp } from '../web/app.ts'
 import { createFleet } from './fleet.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
+import { traced } from './tracing.ts'
 
 /** How long a caller may take to say what it wants, and to send all of it. */
 const HEADERS_MS = 15_000
@@ -17,6 +18,10 @@ const LAST_WORD_MS = 1_000
 
 /** Serves the API, the console and Bull Board. It asks for work and looks at it; it never does any. */
 export async function startWeb(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
+  return traced(config, { name: 'web', events }, (adjusted) => start(adjusted, events))
+}
+
+async function start(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
   const { handle, store } = await layFoundation(config, { role: 'producer', name: 'web', events })
   const { databaseUrl, fleet: name, tokens, rateLimit, proxies, graceMs } = config
   const fleet = createFleet({ databaseUrl, fleet: name }, { handle, store, events })

@@ -9,14 +9,15 @@ import type { FindingKind, Look } from '../sandbox/findings.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import type { LimitName } from '../sandbox/limits.ts'
 import type { GoneReason, State } from '../sandbox/states.ts'
+import { type SandboxEvent, viewEvent } from './views.ts'
 import { count, duration, when } from './words.ts'
 
 export type Why = {
   sandboxId: string
   /** One sentence: where it is now, since when, and because of what. */
   answer: string
-  /** The oldest first. */
-  story: { at: Date; text: string }[]
+  /** The oldest first, each with the event that it tells of; what is suspected, or under way, is none yet. */
+  story: { at: Date; text: string; event?: SandboxEvent }[]
   /** False when it begins later than the sandbox did: older events were pruned, are too many, or never were. */
   isComplete: boolean
 }
@@ -72,8 +73,12 @@ export function tellWhy(known: Known): Why {
     return { event, detail, operation, execution: executions.get(execution_id ?? ''), isBegun: begun.has(operation_id) }
   })
   const atWork = operations.get(sandbox.operation_id ?? '')
-  const story = [
-    ...tolds.map((told) => ({ at: told.event.at, text: (TELL[told.event.type] ?? tellOther)(told) })),
+  const story: Why['story'] = [
+    ...tolds.map((told) => ({
+      at: told.event.at,
+      text: (TELL[told.event.type] ?? tellOther)(told),
+      event: viewEvent(told.event),
+    })),
     ...known.findings.filter(({ acted_at }) => acted_at === null).map(suspicion),
     ...(atWork ? [present(sandbox, atWork)] : []),
   ]
@@ -81,7 +86,7 @@ export function tellWhy(known: Known): Why {
   return {
     sandboxId: sandbox.id,
     answer: plain(answerOf(known, tolds)),
-    story: story.map(({ at, text }) => ({ at, text: plain(text) })).sort((a, b) => a.at.getTime() - b.at.getTime()),
+    story: story.map((line) => ({ ...line, text: plain(line.text) })).sort((a, b) => a.at.getTime() - b.at.getTime()),
     // Behind the newest there is at most the last state change, with a gap before them.
     isComplete:
       first !== undefined && first.from_state === null && first.to_state !== null && events.length <= EVENTS_MAX,

@@ -28,6 +28,8 @@ import { keepRinging, ring, ringForExecutions } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { keepScheduling } from './schedules.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
+import { Tally } from './tally.ts'
+import { traced } from './tracing.ts'
 
 export type WorkerParts = {
   /** Besides those that the configuration switches on. Closed with the worker. */
@@ -40,6 +42,10 @@ const BACKEND_CLOSE_MS = 1_000
 
 /** Takes jobs from the queues until it is stopped. Stateless: any number of them, on any number of machines. */
 export async function startWorker(config: RunningConfig, events: Events, parts: WorkerParts = {}): Promise<Running> {
+  return traced(config, { name: 'worker', events }, (adjusted) => start(adjusted, events, parts))
+}
+
+async function start(config: RunningConfig, events: Events, parts: WorkerParts): Promise<Running> {
   const { handle, store } = await layFoundation(config, { role: 'consumer', name: 'worker', events })
   const { fleet } = config
   const backends = await openBackends(config, parts.backends ?? []).catch(async (error: unknown) => {
@@ -52,6 +58,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
   const base = { db: handle.db, clock: runningClock, fleet, worker: workerName, events }
   const bell = { ...base, producer }
   const announcer = new Announcer(base)
+  const tally = new Tally(base)
   const deps: JobDeps = {
     ...base,
     backends,
@@ -101,6 +108,7 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
       withDeadline(graceMs, 'the last look', () => Promise.all([ringing.stop(), scheduling.stop()])).catch(() => {}),
     ])
     await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
+    await tally.close()
     await Promise.all([
       store.close(),
       producer.close(),

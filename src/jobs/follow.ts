@@ -44,6 +44,8 @@ class Following {
   #emptyEnds = 0
   /** Since the agent was seen to have ended, when a byte of its output was read last. */
   #drainedAtMs = 0
+  /** When the output last came to its end while the agent might run, or brought something: what is done since is finalizing. */
+  #endedAtMs: number | undefined
   /** How long the present output, or if there is none the last one, was listened to without a break. */
   #listenedMs = () => 0
   /** Why the agent was asked to stop, by whomever. */
@@ -105,7 +107,7 @@ class Following {
         })
         if (decision.action === 'finish') {
           if (decision.stop) await this.#stop()
-          const outcome = await finish(this.#work, decision.end)
+          const outcome = await finish(this.#work, decision.end, this.#endedAtMs)
           // Its row says that it runs, and its provider that there is no such thing.
           const isLost = agent.is === 'absent' || (agent.is === 'terminated' && agent.lost !== undefined)
           if (isLost && outcome.kind === 'done') await ask(this.#work, 'kill', { only: 'lost' })
@@ -189,6 +191,7 @@ class Following {
     }
     this.#listenedMs = () => result.heldMs
     if (result.brought > 0) this.#drainedAtMs = performance.now()
+    if (result.brought > 0 || !wasDead) this.#endedAtMs = performance.now()
     const endedByItself = result.error === undefined && !result.wasInterrupted
     this.#emptyEnds = wasDead && endedByItself && result.brought === 0 ? this.#emptyEnds + 1 : 0
     // Of what is not there any more, nothing more can be read.

@@ -41,6 +41,10 @@ export const HOUSEKEEPING = {
   /** And for no longer than this at a time. */
   performMs: 240_000,
 
+  /** Sandboxes that are checked in one statement for what must always be true, and how long a tick goes on with it. */
+  checkBatch: 50,
+  checkMs: 1_000,
+
   /** How long a place stays with a worker that is not heard of. */
   holdMs: 60_000,
   pruneBatch: 1_000,

@@ -215,19 +215,31 @@ export function notMineMs(since: Date): number {
   return Math.min(mostMs, leastMs + Math.round((Math.random() * waitedMs) / 4))
 }
 
-function tell({ events, announce }: JobDeps, { operation, sandbox, answered, ended }: Settled): void {
+function tell({ events, announce }: JobDeps, settled: Settled): void {
+  const { operation, sandbox, from, answered, answers, ended, endedAs } = settled
+  const { backend } = sandbox
+  const sinceMs = (at: Date | null) => (operation.settled_at as Date).getTime() - (at ?? operation.created_at).getTime()
   events.emit('operation.settled', {
     operationId: operation.id,
     sandboxId: sandbox.id,
     kind: operation.kind,
+    backend,
     status: operation.status,
+    from,
     state: sandbox.state,
+    durationMs: sinceMs(operation.created_at),
+    workedMs: sinceMs(operation.started_at),
     ...(operation.outcome && { outcome: operation.outcome }),
     ...(operation.error && { errorType: operation.error.error_type, reason: operation.error.message }),
   })
+  for (const answer of answers) events.emit('operation.answered', { sandboxId: sandbox.id, backend, ...answer })
+  for (const executionId of ended) {
+    const { status, reason } = endedAs
+    events.emit('execution.interrupted', { executionId, sandboxId: sandbox.id, backend, status, reason })
+  }
   announce([operation.id, ...answered, ...ended])
 }
 
 function named({ operation, sandbox }: Work): Record<string, unknown> {
-  return { operationId: operation.id, sandboxId: sandbox.id, kind: operation.kind }
+  return { operationId: operation.id, sandboxId: sandbox.id, kind: operation.kind, backend: sandbox.backend }
 }

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { SpanKind } from '@opentelemetry/api'
 import { BackendError, type BackendErrorType, type Call } from '../backends/backend.ts'
 import { withDeadline } from '../deadline.ts'
 import { describeError, isSandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
+import { idAttributes, inSpan } from '../tracing.ts'
 import type { Patience, ProviderCall } from './patience.ts'
 
 /** Calls that change nothing, so that an attempt which made only these has left everything as it was. */
@@ -60,18 +62,31 @@ export class Provider {
     const told = () => ({ ...asked, durationMs: Math.round(performance.now() - askedAt) })
     this.#events.emit('provider.asked', asked)
     try {
-      const answer = await withDeadline(
-        this.patience.callMs[call],
-        `${call} of ${this.#sandboxId} at ${this.#backend}`,
-        (late) => work({ signal: AbortSignal.any([late, this.#signal]) }),
+      const answer = await this.#inSpan(call, () =>
+        withDeadline(this.patience.callMs[call], `${call} of ${this.#sandboxId} at ${this.#backend}`, (late) =>
+          work({ signal: AbortSignal.any([late, this.#signal]) }),
+        ),
       )
       this.#events.emit('provider.answered', told())
       return answer
     } catch (error) {
       if (isBackendError(error, ...REJECTIONS)) this.acted = actedBefore
-      this.#events.emit('provider.failed', { ...told(), error })
+      this.#events.emit('provider.failed', { ...told(), answer: this.#answerOf(error), error })
       throw error
     }
+  }
+
+  #inSpan<T>(call: ProviderCall, work: () => Promise<T>): Promise<T> {
+    const ids = idAttributes({ ...this.#asker, sandboxId: this.#sandboxId, backend: this.#backend, call })
+    const errorType = (error: unknown) => backendErrorIn(error)?.type ?? failureOf(error).error_type
+    return inSpan(`${this.#backend} ${call}`, { kind: SpanKind.CLIENT, attributes: ids, errorType }, work)
+  }
+
+  /** One word for what went wrong, to be counted by. */
+  #answerOf(error: unknown): string {
+    if (this.#signal.aborted) return 'given_up'
+    if (isSandmanError(error, 'deadline_exceeded')) return 'deadline'
+    return backendErrorIn(error)?.type ?? 'error'
   }
 
   /** Looks again and again until there is an answer, and throws what it still saw when its patience ends. */

@@ -2,12 +2,14 @@ import { claimDue, type Due } from '../db/due.ts'
 import { pruneEvents, pruneFindings, pruneKeys, pruneOutput } from '../db/prune.ts'
 import type { Answer } from '../db/request.ts'
 import { findPastDeadline } from '../db/streams.ts'
+import { pruneTallies, TREND_KEEP_MS } from '../db/tallies.ts'
 import { forEach } from '../each.ts'
 import { done, type Outcome } from '../queues/outcome.ts'
 import type { Cause } from '../sandbox/causes.ts'
 import type { Options } from '../sandbox/judge.ts'
 import { LIMIT_NAMES, LIMITS, type LimitName, type Limits } from '../sandbox/limits.ts'
 import { askFor } from './ask.ts'
+import { checkInvariants } from './check.ts'
 import { endPastDeadline } from './deadline.ts'
 import type { Housekeeping, Keep } from './housekeeping.ts'
 import { renewLeases } from './renew.ts'
@@ -56,6 +58,7 @@ export async function reap(deps: ReapDeps, { signal }: { signal: AbortSignal }):
   }
   const renewed = await renewLeases(deps, signal, isOver)
   const ended = await endExecutions(deps, signal, isOver)
+  await checkInvariants(deps, signal)
   const pruned = await prune(deps, isOver)
   const counts = { ...asked, renewed, executions: ended, ...pruned }
   if (Object.values(counts).some((count) => count > 0)) events.emit('reaper.ticked', counts)
@@ -95,7 +98,7 @@ async function endExecutions(deps: ReapDeps, signal: AbortSignal, isOver: () => 
 
 async function prune({ db, fleet, clock, keep, housekeeping, events }: ReapDeps, isOver: () => boolean) {
   const { pruneBatch: max } = housekeeping
-  const pruned = { events: 0, output: 0, keys: 0, findings: 0 }
+  const pruned = { events: 0, output: 0, keys: 0, findings: 0, tallies: 0 }
   const each = async (what: keyof typeof pruned, prune: typeof pruneEvents, olderThanMs: number) => {
     try {
       while (!isOver()) {
@@ -111,5 +114,6 @@ async function prune({ db, fleet, clock, keep, housekeeping, events }: ReapDeps,
   await each('output', pruneOutput, keep.outputMs)
   await each('keys', pruneKeys, keep.keysMs)
   await each('findings', pruneFindings, keep.eventsMs)
+  await each('tallies', pruneTallies, TREND_KEEP_MS)
   return pruned
 }

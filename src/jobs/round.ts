@@ -211,7 +211,11 @@ export async function suspect(
   suspicions: readonly Suspicion[],
 ): Promise<void> {
   const found = await recordFirstLooks(deps.db, suspicions, { againMs, clock: deps.clock })
-  if (found === 0) return
+  if (found.length === 0) return
   const some = suspicions.slice(0, 10).map(({ kind, ref }) => `${kind} ${ref}`)
-  deps.events.emit('sweep.suspects', { backend: hold.backend, place: hold.place, found, some })
+  deps.events.emit('sweep.suspects', { backend: hold.backend, place: hold.place, found: countBy(found), some })
+}
+
+function countBy(words: readonly string[]): Record<string, number> {
+  return Object.fromEntries([...Map.groupBy(words, (word) => word)].map(([word, same]) => [word, same.length]))
 }

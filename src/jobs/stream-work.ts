@@ -33,14 +33,23 @@ export async function ask(
   return (requested as Requested).operation // it is there: its execution is
 }
 
-/** Writes down the end, once, and tells those who wait for it. */
-export async function finish({ deps, execution, sandbox }: StreamWork, end: ExecutionEnd): Promise<Outcome> {
+/**
+ * Writes down the end, once, and tells those who wait for it. `outputEndedAtMs`: when the output came to its end, by the clock of
+ * `performance`.
+ */
+export async function finish(
+  { deps, execution, sandbox }: StreamWork,
+  end: ExecutionEnd,
+  outputEndedAtMs?: number,
+): Promise<Outcome> {
   const { db, clock, events, announce } = deps
   const ended = await endExecution(db, { id: execution.id, end, fence: execution.fence, clock })
   if (!ended) return superseded('somebody else follows it, or it has ended')
   events.emit('execution.ended', {
     executionId: execution.id,
     sandboxId: sandbox.id,
+    backend: sandbox.backend,
+    ...(outputEndedAtMs !== undefined && { lagMs: Math.round(performance.now() - outputEndedAtMs) }),
     status: end.status,
     reason: end.reason,
     ...(end.exitCode !== undefined && { exitCode: end.exitCode }),

@@ -140,8 +140,8 @@ function presentedSecret(
 function carriesToken(c: Context, tokens: KnownTokens): boolean {
   if (tokens.all.length === 0) return false
   const { pathname, searchParams } = new URL(c.req.url)
-  const parts = [...pathname.split('/'), ...searchParams.keys(), ...searchParams.values()]
-  return parts.some((part) => part.length > 0 && (tokens.match(part) ?? tokens.match(decoded(part))) !== undefined)
+  const parts = [...pathname.split('/').map(decoded), ...searchParams.keys(), ...searchParams.values()]
+  return parts.some((part) => part !== '' && tokens.match(part) !== undefined)
 }
 
 function decoded(part: string): string {

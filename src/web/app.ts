@@ -12,6 +12,7 @@ import { serveConsole } from './console/routes.ts'
 import { secureHeaders } from './headers.ts'
 import { serveHealth } from './health.ts'
 import { serveLogin } from './login.ts'
+import { serveMetrics } from './metrics.ts'
 import { problem } from './problem.ts'
 import { Buckets } from './rate-limit.ts'
 import { nameRequests } from './request-id.ts'
@@ -20,6 +21,7 @@ import { Sessions } from './session.ts'
 import { endStreams } from './stopping.ts'
 import { limitTime } from './time-limit.ts'
 import { KnownTokens } from './tokens.ts'
+import { traceRequests } from './tracing.ts'
 import { Visit } from './visit.ts'
 
 export type AppOptions = {
@@ -83,6 +85,7 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
     return next()
   })
   app.use(nameRequests(routes, events))
+  app.use(traceRequests(routes))
   app.use(secureHeaders(visit))
   app.use(endStreams(options.stopping ?? new AbortController().signal))
   app.use(limitTime(routes, options.answerMs))
@@ -94,6 +97,7 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
   serveApi(routes, fleet)
   serveConsole(routes, fleet)
   serveBoard(routes, fleet)
+  serveMetrics(routes, fleet)
 
   app.notFound(nothingThere)
   app.onError((error, c) => explain(error, c, events))

@@ -1,6 +1,7 @@
 import { html } from 'hono/html'
 import type { HtmlEscapedString } from 'hono/utils/html'
 import { type Access, fromElsewhere, wholeSeconds } from './access.ts'
+import { headOf, MOON } from './console/layout.ts'
 import { localPath } from './local-path.ts'
 import type { Routes, WebContext } from './routes.ts'
 import type { Sessions } from './session.ts'
@@ -53,23 +54,20 @@ function loginPage({ basePath, next, refusal }: LoginView): HtmlEscapedString | 
   return html`<!doctype html>
 <html lang="en">
   <head>
-    <meta charset="utf-8">
-    <meta name="viewport" content="width=device-width, initial-scale=1">
-    <title>Log in to Sandman</title>
-    <link rel="stylesheet" href="${basePath}/assets/console.css">
+    ${headOf('Log in to Sandman', (path) => `${basePath}${path}`)}
   </head>
   <body class="login">
     <main>
-      <h1>Sandman</h1>
+      <h1 class="brand">${MOON}Sandman</h1>
       <form method="post" action="${basePath}/login">
         ${refusal === undefined ? '' : html`<p role="alert" id="refusal" class="bad">${refusal}</p>`}
         <label for="token">Token</label>
         <input id="token" name="token" type="password" autocomplete="current-password" required autofocus
           ${refusal === undefined ? '' : html`aria-invalid="true" aria-describedby="refusal"`}>
         <input name="next" type="hidden" value="${next}">
-        <button type="submit">Log in</button>
+        <button type="submit" class="first">Log in</button>
       </form>
-      <p>The secret of one of the tokens that this deployment was given (<code>SANDMAN_TOKENS</code>).</p>
+      <p class="small muted">The secret of one of the tokens that this deployment was given (<code>SANDMAN_TOKENS</code>).</p>
     </main>
   </body>
 </html>`

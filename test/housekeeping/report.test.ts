@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from 'vitest'
 import { abilitiesOf, createFleet } from '../../src/index.ts'
+import { environmentOf, sandman as type } from '../cli/setup.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
-import { SandmanProcess } from '../support/sandman.ts'
 import { testBackend } from '../support/test-backend.ts'
 import { forget, lose, others, settled, stray } from './setup.ts'
 
@@ -115,11 +115,8 @@ describeWorld(
     beforeEach(() => forget(world()))
 
     async function sandman(...args: string[]) {
-      const { databaseUrl, redisUrl, fleet } = world().place
-      const env = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, SANDMAN_FLEET: fleet }
-      const running = new SandmanProcess(args, { cwd: world().dataFolder, env })
-      const { code } = await running.exited
-      return { code, output: running.output }
+      const { code, out, err } = await type(args, { env: environmentOf(world()) })
+      return { code, output: out + err }
     }
 
     test('tells why a sandbox is where it is', async () => {
@@ -128,15 +125,15 @@ describeWorld(
       expect(code).toBe(0)
       expect(output).toContain(`${id} has been asleep since`)
       expect(output.split('\n').length).toBeGreaterThan(5)
-      const { sandboxId, story } = JSON.parse((await sandman('why', id, '--json')).output) as Record<string, unknown>
-      expect({ sandboxId, story }).toMatchObject({ sandboxId: id, story: expect.any(Array) })
+      const { sandbox_id, story } = JSON.parse((await sandman('why', id, '--json')).output) as Record<string, unknown>
+      expect({ sandbox_id, story }).toMatchObject({ sandbox_id: id, story: expect.any(Array) })
       expect(await sandman('why', `sbx_${'0'.repeat(26)}`)).toMatchObject({
-        code: 1,
+        code: 4,
         output: expect.stringContaining('There is no sandbox'),
       })
       expect(await sandman('why')).toMatchObject({
         code: 2,
-        output: expect.stringContaining('why needs the id of a sandbox'),
+        output: expect.stringContaining('why needs <sandbox>: the id of a sandbox'),
       })
     })
 
@@ -156,12 +153,12 @@ describeWorld(
       expect(stopped.code).toBe(1)
       expect(stopped.output).not.toContain('as it should be')
       expect(await sandman('sweep', '--believe', '--dry-run')).toMatchObject({
-        code: 1,
+        code: 2,
         output: expect.stringContaining('believe: is not for a dry run'),
       })
       const believed = await sandman('sweep', '--believe', '--backend', 'test', '--json', '--wait', '30s')
       expect(JSON.parse(believed.output).sweeps).toContainEqual(
-        expect.objectContaining({ backend: 'test', stopped: null, believedUntil: expect.any(String) }),
+        expect.objectContaining({ backend: 'test', stopped: null, believed_until: expect.any(String) }),
       )
       await sweeping.stop()
     })

@@ -52,7 +52,9 @@ describeStores('the site', (kind) => {
   test('shows its queues on the front page and in Bull Board, with their jobs', async () => {
     const { get, producer } = startSite(kind)
     await producer.ring(canaryQueue, { canaryId: crypto.randomUUID() })
-    expect(await (await get('/')).text()).toContain('is ready')
+    const front = await (await get('/')).text()
+    expect(front).toMatch(/<span class="badge good ">.*ready/)
+    expect(front).toMatch(/canary<\/th>\s*<td class="number ">1</)
 
     const board = await get('/queues')
     expect(board.status).toBe(200)

@@ -51,6 +51,8 @@ describe('a login', () => {
 
   test.each([
     '//evil.example',
+    '//evil.example/queues',
+    'https://127.0.0.1/queues',
     '/\\evil.example',
     '\\\\evil.example',
     'https://evil.example/',

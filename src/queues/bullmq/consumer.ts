@@ -3,6 +3,7 @@ import { withDeadline } from '../../deadline.ts'
 import { describeError, isSandmanError } from '../../errors.ts'
 import type { Events } from '../../events.ts'
 import { withLogFields } from '../../logger.ts'
+import { idAttributes, tag } from '../../tracing.ts'
 import { parsePayload, type QueueDefinition } from '../define.ts'
 import type { Outcome } from '../outcome.ts'
 import type { QueueStore } from './store.ts'
@@ -54,6 +55,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
     const { payload, unreadable } = read(job.data)
     // A payload is ids only, so it belongs on every line of its job; what cannot be read may be anything.
     const fields = { ...(payload as object | undefined), queue: queue.name, jobId: job.id, attempt }
+    tag(idAttributes(payload ?? {}))
     return withLogFields(fields, async () => {
       const startedAt = performance.now()
       const durationMs = () => Math.round(performance.now() - startedAt)
@@ -69,13 +71,14 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         const outcome = await unlessAborted(working, interruption.signal)
         if (outcome.kind === 'snoozed') {
           await job.moveToDelayed(Date.now() + outcome.delayMs, token)
-          events.emit('job.snoozed', { why: outcome.why, delayMs: outcome.delayMs })
+          events.emit('job.snoozed', { queue: queue.name, why: outcome.why, delayMs: outcome.delayMs })
           throw new DelayedError()
         }
         // Of what comes again and again, nobody wants to read each time.
         const told =
           queue.everyMs !== undefined ? 'job.ticked' : outcome.kind === 'done' ? 'job.done' : 'job.superseded'
         events.emit(told, {
+          queue: queue.name,
           durationMs: durationMs(),
           ...(outcome.kind === 'superseded' && { why: outcome.why }),
         })
@@ -86,6 +89,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         // Whatever went wrong after the interruption went wrong because of it.
         if (interruption.signal.aborted && !isFinal) return handBack(job, token)
         events.emit(isFinal || attempt >= queue.attemptsMax ? 'job.gave_up' : 'job.failed', {
+          queue: queue.name,
           durationMs: durationMs(),
           error,
         })
@@ -106,7 +110,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
   async function handBack(job: Job, token: string | undefined): Promise<never> {
     try {
       await job.moveToWait(token)
-      events.emit('job.handed_back')
+      events.emit('job.handed_back', { queue: queue.name })
     } catch (error) {
       store.report(error)
     }

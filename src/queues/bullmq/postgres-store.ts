@@ -10,6 +10,7 @@ import {
 import { describeError, SandmanError } from '../../errors.ts'
 import { closePool, openPool } from '../../pg-pool.ts'
 import { type ConnectionWatch, PRODUCE_MS, type QueueStore, qualifiedName, type StoreOptions } from './store.ts'
+import { telemetryOf } from './telemetry.ts'
 
 /** Statements of the workers of one process that run at the same time; what they wait on comes on top. */
 const WORKING_CONNECTIONS = 4
@@ -42,12 +43,16 @@ export function openPostgresStore(
   return {
     where: 'the queues in Postgres',
     queue: (name, options) =>
-      new Queue(qualifiedName(fleet, name), { ...options, connection }, createPostgresBackend) as unknown as Queue,
+      new Queue(
+        qualifiedName(fleet, name),
+        { ...options, ...telemetryOf(name), connection },
+        createPostgresBackend,
+      ) as unknown as Queue,
     worker: (name, processor, options) =>
       new Worker(
         qualifiedName(fleet, name),
         processor,
-        { ...options, connection },
+        { ...options, ...telemetryOf(name), connection },
         createPostgresBackend,
       ) as unknown as Worker,
     async look() {

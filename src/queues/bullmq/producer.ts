@@ -8,7 +8,14 @@ import { ask, PRODUCE_MS, type QueueStore } from './store.ts'
 /** So many times in a row a scheduled job may be late before it is taken to be lost. */
 const SCHEDULE_LATE = 5
 
-export type QueueCounts = { waiting: number; active: number; delayed: number; failed: number }
+export type QueueCounts = {
+  waiting: number
+  active: number
+  delayed: number
+  failed: number
+  /** How long the first in line has waited; null when none waits. */
+  oldestMs: number | null
+}
 
 export type OpenQueue = { name: QueueName; queue: Queue }
 
@@ -64,11 +71,8 @@ export class Producer {
   async counts(): Promise<Record<QueueName, QueueCounts>> {
     const entries = await Promise.all(
       QUEUE_NAMES.map(async (name) => {
-        const counts = await ask(this.store, `Queue ${name} was not counted`, async () =>
-          (await this.#open(name)).getJobCounts('wait', 'prioritized', 'active', 'delayed', 'failed'),
-        )
-        const { wait = 0, prioritized = 0, active = 0, delayed = 0, failed = 0 } = counts
-        return [name, { waiting: wait + prioritized, active, delayed, failed }] as const
+        const counts = await ask(this.store, `Queue ${name} was not counted`, async () => count(await this.#open(name)))
+        return [name, counts] as const
       }),
     )
     return Object.fromEntries(entries) as Record<QueueName, QueueCounts>
@@ -112,6 +116,16 @@ export class Producer {
     this.#queues.set(name, { queue, ready })
     return ready
   }
+}
+
+async function count(queue: Queue): Promise<QueueCounts> {
+  const counts = await queue.getJobCounts('wait', 'prioritized', 'active', 'delayed', 'failed')
+  const { wait = 0, prioritized = 0, active = 0, delayed = 0, failed = 0 } = counts
+  const [first] = wait > 0 ? await queue.getWaiting(0, 0) : []
+  // One that was tried before, or has slept, waits since then and not since it was made.
+  const since = first && Math.max(first.timestamp + (first.opts.delay ?? 0), first.processedOn ?? 0)
+  const oldestMs = since === undefined ? null : Math.max(0, Date.now() - since)
+  return { waiting: wait + prioritized, active, delayed, failed, oldestMs }
 }
 
 function backoffOptions(backoff: Backoff) {

@@ -9,6 +9,7 @@ import {
   type StoreFacts,
   type StoreOptions,
 } from './store.ts'
+import { telemetryOf } from './telemetry.ts'
 
 /** BullMQ blocks on Redis for up to 10 s; a socket that is silent for longer than this while it owes an answer is dead. */
 const CONSUMER_SOCKET_MS = 20_000
@@ -26,11 +27,16 @@ export function openRedisStore(redisUrl: string, { fleet, role }: StoreOptions, 
     where: describeRedis(target),
     queue(name, options) {
       const qualified = qualifiedName(fleet, name)
-      return new Queue(qualified, { ...options, connection: client, prefix: prefix(qualified) })
+      return new Queue(qualified, { ...options, ...telemetryOf(name), connection: client, prefix: prefix(qualified) })
     },
     worker(name, processor, options) {
       const qualified = qualifiedName(fleet, name)
-      return new Worker(qualified, processor, { ...options, connection: client, prefix: prefix(qualified) })
+      return new Worker(qualified, processor, {
+        ...options,
+        ...telemetryOf(name),
+        connection: client,
+        prefix: prefix(qualified),
+      })
     },
     async look() {
       // A producer's client refuses commands until it is connected; the first question has to wait for that.

@@ -57,7 +57,7 @@ test('a Redis Cluster carries the queues', async () => {
   await events.until('job.done', 10)
   await expect
     .poll(async () => (await producer.counts()).canary)
-    .toEqual({ waiting: 0, active: 0, delayed: 0, failed: 0 })
+    .toEqual({ waiting: 0, active: 0, delayed: 0, failed: 0, oldestMs: null })
 })
 
 test('a Redis behind a sentinel carries the queues', async () => {

@@ -1,0 +1,26 @@
+/** What it cost to read is at most this part of what it costs all the time. */
+const REST = 10
+
+/**
+ * However many ask, it is read once at a time, and not again for so long, or for many times as long as it took. What failed is
+ * read again by the next who asks.
+ */
+export function shared<T>(freshMs: number, read: () => Promise<T>): () => Promise<T> {
+  let latest: { reading: Promise<T>; untilMs: number } | undefined
+  return () => {
+    if (latest && performance.now() < latest.untilMs) return latest.reading
+    const beganAtMs = performance.now()
+    const mine = { reading: read(), untilMs: Number.POSITIVE_INFINITY }
+    latest = mine
+    mine.reading.then(
+      () => {
+        const nowMs = performance.now()
+        mine.untilMs = nowMs + Math.max(freshMs, REST * (nowMs - beganAtMs))
+      },
+      () => {
+        mine.untilMs = 0
+      },
+    )
+    return mine.reading
+  }
+}

@@ -1,0 +1,78 @@
+import { access, mkdir, stat, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { BrowserContextOptions } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createFleet, type Fleet } from '../../../src/index.ts'
+import { createDatabase, type TestDatabase } from '../../support/database.ts'
+import { smallPng } from '../../support/small-png.ts'
+import { Demo, seedAround, seedHero } from './demo.ts'
+import { expectAccessible, expectNoSidewaysScroll, type Site, serveConsoleOf, useBrowser } from './setup.ts'
+
+/** `SCREENSHOTS=1` takes the pictures of the docs anew. */
+const TAKES = process.env.SCREENSHOTS === '1'
+const FOLDER = path.resolve(import.meta.dirname, '../../../docs/images')
+const BYTES_MAX = 150_000
+
+const LOOKS = {
+  light: { viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
+  dark: { viewport: { width: 1280, height: 900 }, colorScheme: 'dark' },
+  phone: { viewport: { width: 360, height: 780 }, colorScheme: 'light' },
+} as const satisfies Record<string, BrowserContextOptions>
+
+const SECRET = 'secret-of-the-pictures'
+const browser = useBrowser()
+let database: TestDatabase
+let fleet: Fleet
+let site: Site
+let locked: Site
+let pages: Record<string, string>
+
+beforeAll(async () => {
+  database = await createDatabase()
+  fleet = createFleet({ databaseUrl: database.url, fleet: 'production' })
+  const demo = new Demo(database.db, { fleet: fleet.name, now: Date.now() })
+  await seedAround(demo, TAKES ? 63 : 9)
+  const { sandbox, oom } = await seedHero(demo)
+  site = await serveConsoleOf(fleet)
+  locked = await serveConsoleOf(fleet, { tokens: [{ name: 'otto', scope: 'operate', secret: SECRET }] })
+  pages = {
+    front: `${site.url}/`,
+    sandboxes: `${site.url}/sandboxes`,
+    sandbox: `${site.url}/sandboxes/${sandbox.id}`,
+    execution: `${site.url}/executions/${oom.id}`,
+    new: `${site.url}/sandboxes/new`,
+    login: `${locked.url}/login`,
+  }
+})
+afterAll(async () => {
+  await Promise.all([site?.close(), locked?.close()])
+  await fleet?.close()
+  await database?.drop()
+})
+
+test.each(Object.keys(LOOKS) as (keyof typeof LOOKS)[])(
+  'every page can be seen and heard in %s, and the docs show it',
+  async (look) => {
+    const { page, complaints } = await browser.open({ ...LOOKS[look], deviceScaleFactor: 1 })
+    for (const [name, url] of Object.entries(pages)) {
+      await page.goto(url)
+      await expectNoSidewaysScroll(page)
+      await expectAccessible(page)
+      const file = path.join(FOLDER, `${name}-${look}.png`)
+      if (TAKES) {
+        await mkdir(FOLDER, { recursive: true })
+        if (name !== 'login' && name !== 'new' && name !== 'execution')
+          await page.waitForSelector('#live[data-state=live]')
+        const tall = look === 'phone' ? 1_500 : 1_150
+        const height = Math.min(tall, await page.evaluate<number>('document.body.offsetHeight'))
+        await page.setViewportSize({ width: LOOKS[look].viewport.width, height })
+        await writeFile(file, smallPng(await page.screenshot({ animations: 'disabled' })))
+        await page.setViewportSize(LOOKS[look].viewport)
+      }
+      await access(file)
+      expect((await stat(file)).size, file).toBeLessThan(BYTES_MAX)
+    }
+    expect(complaints).toEqual([])
+    await page.context().close()
+  },
+)

@@ -1,0 +1,94 @@
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { serve } from '@hono/node-server'
+import axe from 'axe-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect } from 'vitest'
+import type { Fleet } from '../../../src/index.ts'
+import { type AppOptions, createApp } from '../../../src/web/app.ts'
+import { launchBrowser } from '../../support/browser.ts'
+import { RecordedEvents } from '../../support/events.ts'
+
+export type Site = {
+  url: string
+  /** Cuts every connection, as a proxy does that is restarted. */
+  cut(): void
+  close(): Promise<void>
+}
+
+/** The console over HTTP, on a free port. */
+export async function serveConsoleOf(fleet: Fleet, options: AppOptions = {}): Promise<Site> {
+  const stopping = new AbortController()
+  const app = createApp(fleet, {
+    rateLimit: 'off',
+    events: new RecordedEvents(),
+    stopping: stopping.signal,
+    ...options,
+  })
+  const server = await new Promise<Server>((resolve) => {
+    const listening = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, () => resolve(listening)) as Server
+  })
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    cut: () => server.closeAllConnections(),
+    async close() {
+      stopping.abort()
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** What a page complained of: anything here is a bug, or an attack that came further than it should. */
+export type Visited = { page: Page; complaints: string[] }
+
+/** One browser for a file. Every page that is opened is watched for scripts that fail and for what its policy has refused. */
+export function useBrowser(): { open(options?: BrowserContextOptions): Promise<Visited> } {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await launchBrowser()
+  })
+  afterAll(() => browser?.close())
+  return {
+    async open(options = {}) {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
+      context.setDefaultTimeout(20_000)
+      const page = await context.newPage()
+      const complaints: string[] = []
+      page.on('pageerror', (error) => complaints.push(`error: ${error.message}`))
+      page.on('dialog', (dialog) => {
+        complaints.push(`dialog: ${dialog.message()}`)
+        dialog.dismiss().catch(() => {})
+      })
+      page.on('console', (message) => {
+        // That a form or a search was not understood is an answer like any other.
+        if (message.text().includes('status of 422')) return
+        if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text())
+      })
+      return { page, complaints }
+    },
+  }
+}
+
+/** No page is wider than its window. */
+export async function expectNoSidewaysScroll(page: Page): Promise<void> {
+  const [inside, outside] = await page.evaluate<[number, number]>(
+    '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
+  )
+  expect(inside).toBeLessThanOrEqual(outside)
+}
+
+type Violation = { id: string; help: string; nodes: { html: string; failureSummary: string }[] }
+
+/** Nothing that axe knows to keep somebody out: contrast, names, landmarks, keyboard and all else. */
+export async function expectAccessible(page: Page): Promise<void> {
+  await page.evaluate(axe.source)
+  const { violations, passes } = await page.evaluate<{ violations: Violation[]; passes: unknown[] }>(
+    'axe.run(document)',
+  )
+  expect(passes.length).toBeGreaterThan(10) // it has looked
+  const told = violations.flatMap(({ id, help, nodes }) =>
+    nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html.slice(0, 200)} ${failureSummary}`),
+  )
+  expect(told, page.url()).toEqual([])
+}
