@@ -47,7 +47,10 @@ type Making = ReturnType<typeof spawnReader.read> | ReturnType<typeof adoptReade
 
 /** One that is made, or one that is taken over: which of them is said by `adopt`. */
 const makingReader: Reader<Making> = {
-  schema: z.union([spawnReader.schema, adoptReader.schema]),
+  schema: z.union([
+    spawnReader.schema.meta({ title: 'Body that makes a sandbox' }),
+    adoptReader.schema.meta({ title: 'Body that takes one over' }),
+  ]),
   read: (given) =>
     typeof given === 'object' && given !== null && 'adopt' in given ? adoptReader.read(given) : spawnReader.read(given),
 }
