@@ -4,7 +4,7 @@ import { context, propagation, trace } from '@opentelemetry/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { reaperQueue } from '../src/queues/reaper.ts'
 import { inSpan, isTracing } from '../src/tracing.ts'
-import { buildApp } from '../src/web/app.ts'
+import { createApp } from '../src/web/app.ts'
 import { type CollectedSpan, startCollector } from './support/collector.ts'
 import { createDatabase, type TestDatabase } from './support/database.ts'
 import { SandmanProcess } from './support/sandman.ts'
@@ -22,18 +22,14 @@ test('costs nothing but a look when nobody collects: no span, and no trace in a 
   expect(inSpan('anything', {}, () => work)).toBe(work)
 })
 
-/** A whole fleet, and an app of its own that asks it for a pause. */
+/** A whole fleet, and its API. */
 function useSite(kind: StoreKind) {
   const site = {} as { world: World; url: string; close(): Promise<unknown> }
   beforeAll(async () => {
     const world = await createWorld(kind)
     await world.startWorker()
-    const { app, routes } = buildApp(world.fleet)
-    routes.add('POST', '/pauses/:id', 'operate', async (c) => {
-      const { operation } = await world.fleet.pause(c.req.param('id') as string, { wait: '30s' })
-      return c.json({ id: operation.id, status: operation.status })
-    })
-    const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
+    const app = createApp(world.fleet)
+    const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1', overrideGlobalObjects: false })
     await new Promise((resolve) => server.once('listening', resolve))
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     Object.assign(site, { world, url, close: () => new Promise((resolve) => server.close(resolve)) })
@@ -78,8 +74,8 @@ describe('an app that brings OpenTelemetry along', () => {
         agent: { command: ['sh', '-c', `echo ${secret}`], env: { KEY: secret } },
       })
       const headers = { ...TRACEPARENT, baggage: `key=${secret}`, 'x-request-id': 'r-1' }
-      const answer = await fetch(`${site.url}/pauses/${id}`, { method: 'POST', headers })
-      const operation = (await answer.json()) as { id: string; status: string }
+      const answer = await fetch(`${site.url}/v1/sandboxes/${id}/pause?wait=30s`, { method: 'POST', headers })
+      const { operation } = (await answer.json()) as { operation: { id: string; status: string } }
       expect(operation.status).toBe('succeeded')
 
       const suspend = await collector.until(
@@ -91,7 +87,7 @@ describe('an app that brings OpenTelemetry along', () => {
       const request = await collector.until(({ spanId }) => spanId === asked.parentSpanId)
       const fleet = site.world.fleet.name
       expect([request, asked, added, processed, suspend].map(({ name, kind }) => ({ name, kind }))).toEqual([
-        { name: 'POST /pauses/:id', kind: 2 },
+        { name: 'POST /v1/sandboxes/:id/pause', kind: 2 },
         { name: 'fleet pause', kind: 1 },
         { name: `add ${fleet}.pause.pause`, kind: 4 },
         { name: `process ${fleet}.pause`, kind: 5 },
@@ -100,7 +96,7 @@ describe('an app that brings OpenTelemetry along', () => {
       expect(request).toMatchObject({ ...CALLER, spanId: request.spanId, parentSpanId: CALLER.spanId, isFailed: false })
       expect(request.attributes).toEqual({
         'http.request.method': 'POST',
-        'http.route': '/pauses/:id',
+        'http.route': '/v1/sandboxes/:id/pause',
         'http.response.status_code': 200,
         'sandman.request_id': 'r-1',
         'sandman.caller': 'local',

@@ -16,6 +16,7 @@ const REQUEST_MS = 60_000
 const KEEP_ALIVE_MS = 75_000
 /** Whoever still waits at the end of the grace period is told so this long before their connection is cut. */
 const LAST_WORD_MS = 1_000
+const TIDY_MS = 50
 
 /** Serves the API, the console and Bull Board. It asks for work and looks at it; it never does any. */
 export async function startWeb(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
@@ -50,8 +51,11 @@ async function start(config: RunningConfig, events: Events): Promise<Running & {
         setTimeout(() => server.closeAllConnections(), cutMs),
       ]
       stopping.abort(new SandmanError('fleet_closed', 'This process stops.'))
+      // Who has been answered may keep the connection for the next question; there is none here.
+      const tidying = setInterval(() => server.closeIdleConnections(), TIDY_MS)
       server.closeIdleConnections()
       await closed
+      clearInterval(tidying)
       for (const timer of timers) clearTimeout(timer)
       await fleet.close()
     },

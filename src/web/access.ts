@@ -59,7 +59,7 @@ export class Access {
     if (route?.need === 'anybody') return next()
 
     const identified = await this.#identify(c)
-    if (identified instanceof Response) return identified
+    if (!('caller' in identified)) return identified
     const { caller, isAmbient } = identified
     if (isAmbient && !isReading(c) && visit.from(c) !== 'here') return fromElsewhere(c)
     const refused = this.#limit(c, caller)

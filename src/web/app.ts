@@ -2,7 +2,7 @@ import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { getPath } from 'hono/utils/url'
 import { RATE_LIMIT, type Rate, type Token } from '../config.ts'
-import { type ErrorCode, isSandmanError, SandmanError } from '../errors.ts'
+import { SandmanError } from '../errors.ts'
 import { Events } from '../events.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { Access, type AppAccess, nothingThere } from './access.ts'
@@ -13,7 +13,7 @@ import { secureHeaders } from './headers.ts'
 import { serveHealth } from './health.ts'
 import { serveLogin } from './login.ts'
 import { serveMetrics } from './metrics.ts'
-import { problem } from './problem.ts'
+import { explain, problem } from './problem.ts'
 import { Buckets } from './rate-limit.ts'
 import { nameRequests } from './request-id.ts'
 import { Routes, type WebApp, type WebContext, type WebEnv, withoutBase } from './routes.ts'
@@ -50,10 +50,6 @@ export const BODY_BYTES_MAX = 4 * 1024 * 1024
 
 /** How often an address may be wrong about a token. */
 const MISTAKES: Rate = { count: 20, perMs: 60_000 }
-
-/** What passes by itself: the caller may ask again soon. */
-const PASSING: readonly ErrorCode[] = ['queue_unreachable', 'database_unreachable', 'deadline_exceeded', 'fleet_closed']
-const AGAIN_AFTER_SECONDS = '5'
 
 /** The API, the console and Bull Board of a fleet, as a fetch handler that any server can mount. */
 export function createApp(fleet: Fleet, options: AppOptions = {}): WebApp {
@@ -100,15 +96,13 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
   serveMetrics(routes, fleet)
 
   app.notFound(nothingThere)
-  app.onError((error, c) => explain(error, c, events))
+  app.onError((error, c) => answerError(error, c, events))
   return { app, routes }
 }
 
-function explain(error: Error, c: WebContext, events: Events): Response {
-  if (isSandmanError(error) && PASSING.includes(error.code)) {
-    c.header('retry-after', AGAIN_AFTER_SECONDS)
-    return problem(c, 503, { errorType: error.code, message: error.message, retryable: true })
-  }
+function answerError(error: Error, c: WebContext, events: Events): Response {
+  const explained = explain(error)
+  if (explained) return problem(c, explained.status, explained.told)
   events.emit('request.failed', { method: c.req.method, path: c.req.path, error })
   return problem(c, 500, {
     errorType: 'internal',

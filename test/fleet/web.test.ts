@@ -8,10 +8,14 @@ import { RecordedEvents } from '../support/events.ts'
 import { uniqueFleet } from '../support/stores.ts'
 
 let database: TestDatabase
+const globals = Object.getOwnPropertyDescriptors({ Request, Response })
 beforeAll(async () => {
   database = await createDatabase()
 })
-afterAll(() => database.drop())
+afterAll(async () => {
+  Object.defineProperties(globalThis, globals) // the server has put its own in their place
+  await database.drop()
+})
 
 async function start(graceMs: number) {
   const events = new RecordedEvents()
@@ -36,6 +40,31 @@ test('a request that never ends is cut before the grace period is over', async (
   await web.stop()
   await closed
   expect(performance.now() - began).toBeLessThan(2_500)
+})
+
+test('who waits for longer than a stop may take is told to ask again, and what was asked is not lost', async () => {
+  const web = await start(3_500)
+  const ask = (path: string, init: RequestInit = {}) => fetch(`${web.url}${path}`, init)
+  const asked = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"backend":"local"}' }
+  // There is no worker, so nothing comes of it.
+  const waiting = ask('/v1/sandboxes?wait=60s', asked)
+  const list = async () => ((await (await ask('/v1/sandboxes')).json()) as { items: unknown[] }).items
+  await expect.poll(list).toHaveLength(1)
+  await web.stop()
+  const answer = await waiting
+  expect(answer.status).toBe(503)
+  expect(answer.headers.get('retry-after')).toBe('5')
+  expect(await answer.json()).toMatchObject({ error_type: 'fleet_closed', retryable: true })
+})
+
+test('a stream ends in order when the process stops, at once', async () => {
+  const web = await start(60_000)
+  const answer = await fetch(`${web.url}/live`)
+  expect(answer.headers.get('content-type')).toContain('text/event-stream')
+  const began = performance.now()
+  // A connection that was cut would be an error here; one that is kept for the next question holds up nobody.
+  await Promise.all([web.stop(), answer.text()])
+  expect(performance.now() - began).toBeLessThan(3_000)
 })
 
 test('a connection that nobody uses holds nothing up', async () => {

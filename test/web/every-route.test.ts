@@ -51,7 +51,9 @@ beforeAll(async () => {
   // As many wrong tokens come from here as there are routes.
   built = buildApp(fleet(), { tokens: TOKENS, rateLimit: 'off' })
   await new Promise<void>((resolve) => {
-    server = serve({ fetch: built.app.fetch, port: 0, hostname: '127.0.0.1' }, () => resolve())
+    server = serve({ fetch: built.app.fetch, port: 0, hostname: '127.0.0.1', overrideGlobalObjects: false }, () =>
+      resolve(),
+    )
   })
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 })
@@ -60,7 +62,8 @@ afterAll(() => new Promise((resolve) => server.close(resolve)))
 async function statusOf({ method, path }: { method: string; path: string }, secret?: string): Promise<number> {
   const headers: Record<string, string> = secret === undefined ? {} : { authorization: `Bearer ${secret}` }
   const response = await fetch(`${url}${sampleOf(path)}`, { method, headers, redirect: 'manual' })
-  await response.body?.cancel()
+  // A stream would never end; what is read to its end leaves the connection to the next one.
+  await (response.ok ? response.body?.cancel() : response.text())
   return response.status
 }
 
@@ -87,9 +90,9 @@ test('nobody gets in anywhere without a token, with a wrong one, or with one tha
     const answered = await statusOf(route, secret)
     if (answered !== status) letIn.push(`${route.method} ${route.path} answers ${who} with ${answered}`)
   }
-  for (const route of built.routes.all) {
+  const walk = async (route: Route) => {
     const { need } = route
-    if (need === 'anybody') continue
+    if (need === 'anybody') return
     const asked = route.method === 'GET' ? [route, { ...route, method: 'HEAD' }] : [route]
     for (const each of asked) {
       await expectStatus(each, 401, 'nobody')
@@ -97,6 +100,7 @@ test('nobody gets in anywhere without a token, with a wrong one, or with one tha
       for (const scope of SCOPES.slice(0, SCOPES.indexOf(need))) await expectStatus(each, 403, scope, SECRETS[scope])
     }
   }
+  await Promise.all(built.routes.all.map(walk))
   expect(letIn).toEqual([])
 })
 

@@ -76,7 +76,7 @@ describe('when the process stops', () => {
       })
       return c.body(body, 200, { 'content-type': 'text/event-stream' })
     })
-    const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
+    const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1', overrideGlobalObjects: false })
     onTestFinished(() => void server.close())
     await new Promise((resolve) => server.once('listening', resolve))
     const { port } = server.address() as AddressInfo
