@@ -1,3 +1,4 @@
+import { fillInBulk } from '../support/bulk.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 
 export const ROWS = 100_000
@@ -12,26 +13,17 @@ export function idOf(nth: number): string {
 
 /**
  * A fleet after years: half of it gone, most of the rest asleep; metadata of which some is on every second sandbox and some on
- * three; failures, findings, sightings and a neighbour with sandboxes of its own. Without triggers and knots, which would take as
- * long to check.
+ * three; failures, findings, trends, and a neighbour with sandboxes of its own.
  */
 export async function createLargeFleet(): Promise<TestDatabase> {
   const database = await createDatabase()
   const client = await database.pool.connect()
   try {
-    await client.query('begin')
-    await client.query('set local session_replication_role = replica')
-    await client.query('set local statement_timeout = 0')
-    // To make an index of rows that are there is much faster than to add to it row by row.
-    const { rows } = await client.query<{ name: string; made: string }>(`
-      select format('%I.%I', schemaname, indexname) as name, indexdef as made from pg_indexes
-      where schemaname = 'sandman' and tablename in ('sandboxes', 'operations') and not exists (select from pg_constraint where conname = indexname)`)
-    for (const { name } of rows) await client.query(`drop index ${name}`)
-    await client.query('alter table sandman.tags drop constraint tags_pkey')
-    for (const statement of STATEMENTS) await client.query(statement)
-    await client.query('alter table sandman.tags add primary key (fleet, key, value, sandbox_id)')
-    for (const { made } of rows) await client.query(made)
-    await client.query('commit')
+    await fillInBulk(client, ['sandboxes', 'operations'], async () => {
+      await client.query('alter table sandman.tags drop constraint tags_pkey')
+      for (const statement of STATEMENTS) await client.query(statement)
+      await client.query('alter table sandman.tags add primary key (fleet, key, value, sandbox_id)')
+    })
     await client.query('vacuum sandman.sandboxes, sandman.tags')
     await client.query('analyze')
   } finally {
