@@ -8,7 +8,7 @@ import { buildApp } from '../src/web/app.ts'
 import { type CollectedSpan, startCollector } from './support/collector.ts'
 import { createDatabase, type TestDatabase } from './support/database.ts'
 import { SandmanProcess } from './support/sandman.ts'
-import { describeStores, uniqueFleet } from './support/stores.ts'
+import { describeStores, type StoreKind, uniqueFleet } from './support/stores.ts'
 import { createWorld, type World } from './support/world.ts'
 
 type Collector = Awaited<ReturnType<typeof startCollector>>
@@ -21,6 +21,29 @@ test('costs nothing but a look when nobody collects: no span, and no trace in a 
   const work = Promise.resolve('done')
   expect(inSpan('anything', {}, () => work)).toBe(work)
 })
+
+/** A whole fleet, and an app of its own that asks it for a pause. */
+function useSite(kind: StoreKind) {
+  const site = {} as { world: World; url: string; close(): Promise<unknown> }
+  beforeAll(async () => {
+    const world = await createWorld(kind)
+    await world.startWorker()
+    const { app, routes } = buildApp(world.fleet)
+    routes.add('POST', '/pauses/:id', 'operate', async (c) => {
+      const { operation } = await world.fleet.pause(c.req.param('id') as string, { wait: '30s' })
+      return c.json({ id: operation.id, status: operation.status })
+    })
+    const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
+    await new Promise((resolve) => server.once('listening', resolve))
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    Object.assign(site, { world, url, close: () => new Promise((resolve) => server.close(resolve)) })
+  })
+  afterAll(async () => {
+    await site.close()
+    await site.world.end()
+  })
+  return site
+}
 
 describe('an app that brings OpenTelemetry along', () => {
   let collector: Collector
@@ -47,33 +70,15 @@ describe('an app that brings OpenTelemetry along', () => {
   })
 
   describeStores('sees', (kind) => {
-    let world: World
-    let url: string
-    let close: () => Promise<unknown>
-
-    beforeAll(async () => {
-      world = await createWorld(kind)
-      await world.startWorker()
-      const { app, routes } = buildApp(world.fleet)
-      routes.add('POST', '/pauses/:id', 'operate', async (c) => {
-        const { operation } = await world.fleet.pause(c.req.param('id') as string, { wait: '30s' })
-        return c.json({ id: operation.id, status: operation.status })
-      })
-      const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
-      await new Promise((resolve) => server.once('listening', resolve))
-      url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-      close = () => new Promise((resolve) => server.close(resolve))
-    })
-    afterAll(async () => {
-      await close()
-      await world.end()
-    })
+    const site = useSite(kind)
 
     test('one trace from the caller through the request and the job to the provider', async () => {
       const secret = 'a-secret-of-the-agent'
-      const { id } = await world.running({ agent: { command: ['sh', '-c', `echo ${secret}`], env: { KEY: secret } } })
+      const { id } = await site.world.running({
+        agent: { command: ['sh', '-c', `echo ${secret}`], env: { KEY: secret } },
+      })
       const headers = { ...TRACEPARENT, baggage: `key=${secret}`, 'x-request-id': 'r-1' }
-      const answer = await fetch(`${url}/pauses/${id}`, { method: 'POST', headers })
+      const answer = await fetch(`${site.url}/pauses/${id}`, { method: 'POST', headers })
       const operation = (await answer.json()) as { id: string; status: string }
       expect(operation.status).toBe('succeeded')
 
@@ -84,7 +89,7 @@ describe('an app that brings OpenTelemetry along', () => {
       const added = await collector.until(({ spanId }) => spanId === processed.parentSpanId)
       const asked = await collector.until(({ spanId }) => spanId === added.parentSpanId)
       const request = await collector.until(({ spanId }) => spanId === asked.parentSpanId)
-      const fleet = world.fleet.name
+      const fleet = site.world.fleet.name
       expect([request, asked, added, processed, suspend].map(({ name, kind }) => ({ name, kind }))).toEqual([
         { name: 'POST /pauses/:id', kind: 2 },
         { name: 'fleet pause', kind: 1 },
@@ -108,7 +113,7 @@ describe('an app that brings OpenTelemetry along', () => {
         'sandman.backend': 'test',
         'sandman.call': 'suspend',
       })
-      const jobs = await (await world.eye.all()).find(({ name }) => name === 'pause')?.queue.getCompleted()
+      const jobs = await (await site.world.eye.all()).find(({ name }) => name === 'pause')?.queue.getCompleted()
       const carried = jobs?.map(({ opts }) => JSON.parse(opts.telemetry?.metadata ?? '{}'))
       expect(carried).toEqual([{ traceparent: `00-${CALLER.traceId}-${added.spanId}-01` }])
       // Nothing else is told, neither of what BullMQ does by itself nor of what somebody has written.
@@ -120,20 +125,20 @@ describe('an app that brings OpenTelemetry along', () => {
     })
 
     test('each tick of a schedule as a trace of its own, or there would be one that never ends', async () => {
-      await inSpan('the start of a worker', {}, () => world.startWorker({ queues: ['reaper'] }))
-      const tick = { payload: {}, name: `process ${world.fleet.name}.reaper` }
-      await inSpan('whatever makes the next tick', {}, () => world.eye.ring(reaperQueue, tick.payload))
+      await inSpan('the start of a worker', {}, () => site.world.startWorker({ queues: ['reaper'] }))
+      const tick = { payload: {}, name: `process ${site.world.fleet.name}.reaper` }
+      await inSpan('whatever makes the next tick', {}, () => site.world.eye.ring(reaperQueue, tick.payload))
       const ticked = await collector.until(({ name }) => name === tick.name)
       expect(ticked.parentSpanId).toBeUndefined()
       const made = await collector.until(({ name }) => name === 'whatever makes the next tick')
       expect(made.traceId).not.toBe(ticked.traceId)
-      expect(collector.spans.filter(({ name }) => name.startsWith(`add ${world.fleet.name}.reaper`))).toEqual([])
+      expect(collector.spans.filter(({ name }) => name.startsWith(`add ${site.world.fleet.name}.reaper`))).toEqual([])
     })
 
     test('what kind of error a provider made, and not what it wrote', async () => {
-      const { id } = await world.running()
-      world.provider.next('suspend', { kind: 'error', type: 'quota_exceeded', message: 'of account secret-7' })
-      const { operation } = await world.fleet.pause(id, { wait: '30s' })
+      const { id } = await site.world.running()
+      site.world.provider.next('suspend', { kind: 'error', type: 'quota_exceeded', message: 'of account secret-7' })
+      const { operation } = await site.world.fleet.pause(id, { wait: '30s' })
       expect(operation.status).toBe('failed')
       const failed = await collector.until(
         ({ isFailed, attributes }) => isFailed && attributes['sandman.sandbox_id'] === id,

@@ -1,5 +1,6 @@
 import { SandmanError } from '../errors.ts'
 import { createFleet, type Fleet } from '../fleet/fleet.ts'
+import { ttlOf } from '../fleet/requests.ts'
 import { findDatabase } from '../fleet/running-file.ts'
 import { exit } from './exits.ts'
 import type { Session } from './session.ts'
@@ -16,13 +17,11 @@ export async function withFleet(
   work: (fleet: Fleet, interrupted: AbortSignal) => Promise<number>,
 ): Promise<number> {
   const { databaseUrl, redisUrl, fleet: name, ttl } = await findDatabase(await session.config())
-  const { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported } = ttl
-  const limits = { idle, hard, retention, ifUnsupported }
   let isUnheard = false
   const fleet = createFleet({
     databaseUrl,
     fleet: name,
-    ttl: limits,
+    ttl: ttlOf(ttl),
     ...(redisUrl !== undefined && { redisUrl }),
     onEvent(event) {
       isUnheard ||= event.name === 'operation.unheard' || event.name === 'execution.unheard'

@@ -1,4 +1,5 @@
 import { isSandmanError } from '../errors.ts'
+import { executionAnswerView } from '../wire/views.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
@@ -6,7 +7,6 @@ import { exit } from './exits.ts'
 import { harmless, harmlessLines } from './harmless.ts'
 import { printJson } from './json.ts'
 import { printOutput } from './print-output.ts'
-import { wireExecutionAnswer } from './wire.ts'
 
 type Asked = {
   deadline: string | undefined
@@ -45,7 +45,7 @@ function runThere({ values, args, rest, session }: Invocation<Asked>): Promise<n
     })
     const { id } = answer.execution
     if (values.detach) {
-      if (values.json) await session.io.out.write(printJson(wireExecutionAnswer(answer)))
+      if (values.json) await session.io.out.write(printJson(executionAnswerView(answer)))
       else await session.say(id)
       return exit('done')
     }

@@ -1,3 +1,5 @@
+import { snake } from '../wire/naming.ts'
+
 /** Words of others: what they have named is not ours to rename. */
 const FOREIGN = ['metadata', 'detail']
 
@@ -9,8 +11,6 @@ export function toWire(value: unknown): unknown {
     Object.entries(value).map(([name, inner]) => [snake(name), FOREIGN.includes(name) ? inner : toWire(inner)]),
   )
 }
-
-const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 export function printJson(value: unknown): string {
   return `${tame(JSON.stringify(toWire(value), null, 2))}\n`

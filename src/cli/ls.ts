@@ -1,6 +1,7 @@
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Page, Sandbox } from '../fleet/views.ts'
 import type { State } from '../sandbox/states.ts'
+import { sandboxView } from '../wire/views.ts'
 import { age } from './age.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
@@ -14,7 +15,6 @@ import { quoteWord } from './quote.ts'
 import type { Session } from './session.ts'
 import { type Cell, type Column, layTable } from './table.ts'
 import { type View, watch } from './watch.ts'
-import { wireSandbox } from './wire.ts'
 
 type Asked = {
   state: State | undefined
@@ -58,7 +58,7 @@ function requestOf({ state, backend, metadata, id, limit, cursor, all }: Asked):
   }
 }
 
-const wirePage = ({ items, nextCursor }: Page<Sandbox>) => ({ items: items.map(wireSandbox), nextCursor })
+const wirePage = ({ items, nextCursor }: Page<Sandbox>) => ({ items: items.map(sandboxView), nextCursor })
 
 /** One page, or one after the other, so that a large fleet needs no large memory. */
 async function* pagesOf(fleet: Fleet, asked: Asked, signal: AbortSignal): AsyncGenerator<Page<Sandbox>> {
@@ -93,7 +93,7 @@ async function printDocument(fleet: Fleet, asked: Asked, session: Session, signa
   await out.write('{\n  "items": [')
   for await (const { items } of pagesOf(fleet, asked, signal)) {
     for (const item of items) {
-      await out.write(`${isFirst ? '' : ','}${printItem(wireSandbox(item))}`)
+      await out.write(`${isFirst ? '' : ','}${printItem(sandboxView(item))}`)
       isFirst = false
     }
   }

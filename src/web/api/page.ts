@@ -1,10 +1,10 @@
 import { ERRORS } from '../../errors.ts'
 import { FAILURES } from '../../sandbox/failures.ts'
+import { printDuration } from '../../wire/durations.ts'
+import { snake } from '../../wire/naming.ts'
 import { BODY_BYTES_MAX } from '../app.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES, RETRY_AFTER_SECONDS } from '../statuses.ts'
-import { printDuration } from './durations.ts'
 import { ENDPOINTS } from './endpoints.ts'
-import { snake } from './naming.ts'
 import { KEEP_ALIVE_MS } from './output.ts'
 
 /** The library's names, as they are here. */

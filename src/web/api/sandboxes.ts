@@ -14,6 +14,7 @@ import {
   TeardownRequest,
   WaitRequest,
 } from '../../fleet/requests.ts'
+import { operationView, sandboxView, whyView } from '../../wire/views.ts'
 import {
   AnswerBody,
   CheckpointBody,
@@ -29,7 +30,6 @@ import { bodyPart, waitPart, without } from './parts.ts'
 import { queryReader } from './query.ts'
 import { replyToOperation, replyWithPage } from './replies.ts'
 import { type Reader, reader } from './request-schema.ts'
-import { operationView, sandboxView, whyView } from './views.ts'
 
 const tag = 'Sandboxes'
 const answers = { 200: AnswerBody, 202: AnswerBody }
@@ -47,7 +47,10 @@ type Making = ReturnType<typeof spawnReader.read> | ReturnType<typeof adoptReade
 
 /** One that is made, or one that is taken over: which of them is said by `adopt`. */
 const makingReader: Reader<Making> = {
-  schema: z.union([spawnReader.schema, adoptReader.schema]),
+  schema: z.union([
+    spawnReader.schema.meta({ title: 'Body that makes a sandbox' }),
+    adoptReader.schema.meta({ title: 'Body that takes one over' }),
+  ]),
   read: (given) =>
     typeof given === 'object' && given !== null && 'adopt' in given ? adoptReader.read(given) : spawnReader.read(given),
 }
