@@ -11,6 +11,7 @@ import { openStore } from '../../src/queues/bullmq/open-store.ts'
 import { Producer } from '../../src/queues/bullmq/producer.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { explaining } from '../support/explain.ts'
+import { describeLargeConsole } from './large-console.ts'
 import { createLargeFleet, fleet, idOf, ROWS } from './large-fleet.ts'
 
 describe(`in a database of ${ROWS} sandboxes`, () => {
@@ -27,6 +28,8 @@ describe(`in a database of ${ROWS} sandboxes`, () => {
     await explained?.close()
     await database?.drop()
   })
+
+  describeLargeConsole(() => database)
 
   const PAGE = 100
 

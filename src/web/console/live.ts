@@ -3,9 +3,8 @@ import { streamSSE } from 'hono/streaming'
 import { isSandmanError } from '../../errors.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import { ChangesRequest, parseRequest } from '../../fleet/requests.ts'
-import { problem } from '../problem.ts'
+import { explain, problem } from '../problem.ts'
 import type { Routes, WebContext } from '../routes.ts'
-import { statusOf } from './failure-page.ts'
 import { type Watched, watchedIn } from './live-path.ts'
 import { readable } from './terminal.ts'
 
@@ -24,7 +23,6 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
   let streams = 0
   routes.add('GET', '/live', 'read', async (c) => {
     if (streams >= STREAMS_MAX) {
-      c.header('retry-after', '15')
       const message = `${STREAMS_MAX} pages are kept live here already: this one is not, until one of them is closed.`
       return problem(c, 503, { errorType: 'too_many_streams', message, retryable: true })
     }
@@ -61,9 +59,9 @@ async function refusal(c: WebContext, fleet: Fleet, { sandboxIds, execution }: W
     if (execution) await fleet.execution(execution.id)
     return undefined
   } catch (error) {
-    const status = statusOf(error)
-    if (!isSandmanError(error) || status === undefined) throw error
-    return problem(c, status, { errorType: error.code, message: error.message })
+    const explained = explain(error)
+    if (!explained) throw error
+    return problem(c, explained.status, explained.told)
   }
 }
 

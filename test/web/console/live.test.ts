@@ -93,7 +93,7 @@ describe('a stream', () => {
     const streams = await Promise.all(Array.from({ length: STREAMS_MAX }, open))
     expect(new Set(streams.map(({ status }) => status))).toEqual(new Set([200]))
     const refused = await open()
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '15'])
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
     expect(await refused.json()).toMatchObject({ error_type: 'too_many_streams', retryable: true })
     await streams[0]?.body?.cancel()
     await expect.poll(async () => (await open()).status).toBe(200)
