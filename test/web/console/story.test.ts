@@ -126,7 +126,7 @@ test(
         .poll(async () => {
           await page.reload()
           return page.locator('#head').textContent()
-        })
+        }, RELOADING)
         .toContain(text)
     await page.goto(`${site.url}/sandboxes/new`)
     await page.getByLabel('Template').fill('x'.repeat(600))
@@ -143,7 +143,7 @@ test(
       .poll(async () => {
         await page.reload()
         return page.locator('pre.output').textContent()
-      })
+      }, RELOADING)
       .toBe('<b>hello</b>\n')
 
     // What runs in it would be ended: that is asked about.
