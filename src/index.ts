@@ -6,6 +6,7 @@ export { ERRORS, type ErrorCode, isSandmanError, SandmanError } from './errors.t
 export { createWorker, type WorkerOptions } from './fleet/create-worker.ts'
 export { type Answer, createFleet, type ExecutionAnswer, type Fleet, type FleetOptions } from './fleet/fleet.ts'
 export type { OutputPiece } from './fleet/output.ts'
+export type { AtRisk, Failing, Overview, QueueGlance, Stuck, Trend } from './fleet/overview.ts'
 export type { Finding, Overdue, Sweep, SweepReport } from './fleet/sweep.ts'
 export type { Checkpoint, Execution, Operation, OperationError, Page, Sandbox, SandboxEvent } from './fleet/views.ts'
 export type { Why } from './fleet/why.ts'

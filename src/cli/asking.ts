@@ -1,7 +1,6 @@
-import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { SandmanError } from '../errors.ts'
 import { createFleet, type Fleet } from '../fleet/fleet.ts'
+import { ttlOf } from '../fleet/requests.ts'
 import { findDatabase } from '../fleet/running-file.ts'
 import { exit } from './exits.ts'
 import type { Session } from './session.ts'
@@ -9,31 +8,52 @@ import type { Session } from './session.ts'
 /** How long a command that was interrupted may take to say so. */
 const LAST_WORDS_MS = 1_000
 
+const UNHEARD =
+  'the queue did not answer (REDIS_URL). What was accepted is safe, and the workers come upon it within seconds; "sandman doctor" looks what is wrong.'
+
 /** For a command that asks as an app would. */
 export async function withFleet(
   session: Session,
   work: (fleet: Fleet, interrupted: AbortSignal) => Promise<number>,
 ): Promise<number> {
   const { databaseUrl, redisUrl, fleet: name, ttl } = await findDatabase(await session.config())
-  const { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported } = ttl
-  const limits = { idle, hard, retention, ifUnsupported }
-  const fleet = createFleet({ databaseUrl, fleet: name, ttl: limits, ...(redisUrl !== undefined && { redisUrl }) })
+  let isUnheard = false
+  const fleet = createFleet({
+    databaseUrl,
+    fleet: name,
+    ttl: ttlOf(ttl),
+    ...(redisUrl !== undefined && { redisUrl }),
+    onEvent(event) {
+      isUnheard ||= event.name === 'operation.unheard' || event.name === 'execution.unheard'
+    },
+  })
   const interrupted = session.io.interrupts()
+  const patience = endOfPatience(interrupted)
   try {
-    return await Promise.race([work(fleet, interrupted), givenUp(interrupted)])
+    const code = await Promise.race([work(fleet, interrupted), patience.isOver])
+    if (code !== undefined) return code
+    const next = 'What was asked for may have been accepted: "sandman ls" tells.'
+    await session.complain(`interrupted before anybody answered. ${next}`)
+    return exit('interrupted')
   } catch (error) {
     if (interrupted.aborted && error === interrupted.reason) return exit('interrupted')
     throw withPlace(error, { fleet: name, databaseUrl })
   } finally {
+    patience.forget()
+    if (isUnheard) await session.complain(UNHEARD)
     await fleet.close()
   }
 }
 
 /** Whatever does not answer, such as a database that hangs, keeps nobody who has had enough. */
-async function givenUp(interrupted: AbortSignal): Promise<number> {
-  if (!interrupted.aborted) await once(interrupted, 'abort')
-  await sleep(LAST_WORDS_MS)
-  return exit('interrupted')
+function endOfPatience(interrupted: AbortSignal): { isOver: Promise<undefined>; forget(): void } {
+  let timer: NodeJS.Timeout | undefined
+  const isOver = new Promise<undefined>((resolve) => {
+    interrupted.addEventListener('abort', () => {
+      timer = setTimeout(() => resolve(undefined), LAST_WORDS_MS)
+    })
+  })
+  return { isOver, forget: () => clearTimeout(timer) }
 }
 
 /** Most often an id that cannot be found is looked for in the wrong place. */

@@ -1,10 +1,10 @@
+import { executionAnswerView } from '../wire/views.ts'
 import { took } from './age.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { printJson } from './json.ts'
 import { untilEnded, type Waiting, waitMsOf } from './settle.ts'
-import { wireExecutionAnswer } from './wire.ts'
 
 export function cancel({ values, args, session }: Invocation<Waiting & { json: boolean }>): Promise<number> {
   const [id] = args as [string]
@@ -12,7 +12,7 @@ export function cancel({ values, args, session }: Invocation<Waiting & { json: b
     const waitMs = waitMsOf(values)
     const answer = await untilEnded(fleet, await fleet.cancel(id), { waitMs, signal })
     const { status, reason, endedAt } = answer.execution
-    if (values.json) await session.io.out.write(printJson(wireExecutionAnswer(answer)))
+    if (values.json) await session.io.out.write(printJson(executionAnswerView(answer)))
     if (endedAt !== null || waitMs === 0) {
       if (!values.json) await session.say(`${id}  ${status}  ${reason ?? 'will be stopped'}`)
       return exit('done')

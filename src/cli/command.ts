@@ -21,8 +21,14 @@ export type Options = Readonly<Record<string, Option>>
 type ValueOf<Given extends Option> = Given extends { value: string }
   ? Given extends { many: true }
     ? string[]
-    : (Given extends { is: 'number' } ? number : string) | undefined
+    : OneOf<Given> | undefined
   : boolean
+
+type OneOf<Given extends Option> = Given extends { is: 'number' }
+  ? number
+  : Given extends { is: readonly (infer Word)[] }
+    ? Word
+    : string
 
 export type Values<Given extends Options> = { [Name in keyof Given]: ValueOf<Given[Name]> }
 

@@ -1,4 +1,5 @@
 import { isSandmanError } from '../errors.ts'
+import { executionAnswerView } from '../wire/views.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
@@ -6,13 +7,12 @@ import { exit } from './exits.ts'
 import { harmless, harmlessLines } from './harmless.ts'
 import { printJson } from './json.ts'
 import { printOutput } from './print-output.ts'
-import { wireExecutionAnswer } from './wire.ts'
 
 type Asked = {
   deadline: string | undefined
   silence: string | undefined
-  'if-suspended': string | undefined
-  'if-lost': string | undefined
+  'if-suspended': 'refuse' | undefined
+  'if-lost': 'respawn' | undefined
   'idempotency-key': string | undefined
   detach: boolean
   json: boolean
@@ -39,13 +39,13 @@ function runThere({ values, args, rest, session }: Invocation<Asked>): Promise<n
       ...(rest.length > 0 && { command: rest }),
       ...(deadline !== undefined && { deadline }),
       ...(silence !== undefined && { silence }),
-      ...(ifSuspended !== undefined && { ifSuspended: ifSuspended as 'refuse' }),
-      ...(ifLost !== undefined && { ifLost: ifLost as 'respawn' }),
+      ...(ifSuspended !== undefined && { ifSuspended }),
+      ...(ifLost !== undefined && { ifLost }),
       ...(key !== undefined && { idempotencyKey: key }),
     })
     const { id } = answer.execution
     if (values.detach) {
-      if (values.json) await session.io.out.write(printJson(wireExecutionAnswer(answer)))
+      if (values.json) await session.io.out.write(printJson(executionAnswerView(answer)))
       else await session.say(id)
       return exit('done')
     }

@@ -1,3 +1,5 @@
+import { snake } from '../wire/naming.ts'
+
 /** Words of others: what they have named is not ours to rename. */
 const FOREIGN = ['metadata', 'detail']
 
@@ -10,13 +12,24 @@ export function toWire(value: unknown): unknown {
   )
 }
 
-const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-
 export function printJson(value: unknown): string {
-  return `${JSON.stringify(toWire(value), null, 2)}\n`
+  return `${tame(JSON.stringify(toWire(value), null, 2))}\n`
 }
 
 /** On one line, for something that prints many of them. */
 export function printJsonLine(value: unknown): string {
-  return `${JSON.stringify(toWire(value))}\n`
+  return `${tame(JSON.stringify(toWire(value)))}\n`
+}
+
+/** One of many in a document that is written part by part. */
+export function printItem(value: unknown): string {
+  return `\n    ${tame(JSON.stringify(toWire(value), null, 2)).replaceAll('\n', '\n    ')}`
+}
+
+/** What JSON lets through and a terminal would obey, in the way that JSON has for it. */
+function tame(text: string): string {
+  return text.replace(
+    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
+    (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }

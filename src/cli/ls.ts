@@ -1,23 +1,23 @@
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Page, Sandbox } from '../fleet/views.ts'
 import type { State } from '../sandbox/states.ts'
+import { sandboxView } from '../wire/views.ts'
 import { age } from './age.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { harmless } from './harmless.ts'
-import { printJson, toWire } from './json.ts'
+import { printItem, printJson } from './json.ts'
 import { printMetadata, readPairs } from './metadata.ts'
 import { STATE_COLOURS } from './paint.ts'
 import { quoteWord } from './quote.ts'
 import type { Session } from './session.ts'
 import { type Cell, type Column, layTable } from './table.ts'
 import { type View, watch } from './watch.ts'
-import { wireSandbox } from './wire.ts'
 
 type Asked = {
-  state: string | undefined
+  state: State | undefined
   backend: string | undefined
   metadata: string[]
   id: string | undefined
@@ -49,7 +49,7 @@ export async function ls({ values, session }: Invocation<Asked>): Promise<number
 
 function requestOf({ state, backend, metadata, id, limit, cursor, all }: Asked): Parameters<Fleet['list']>[0] {
   return {
-    ...(state !== undefined && { state: state as State }),
+    ...(state !== undefined && { state }),
     ...(backend !== undefined && { backend }),
     ...(metadata.length > 0 && { metadata: readPairs(metadata) }),
     ...(id !== undefined && { id }),
@@ -58,7 +58,7 @@ function requestOf({ state, backend, metadata, id, limit, cursor, all }: Asked):
   }
 }
 
-const wirePage = ({ items, nextCursor }: Page<Sandbox>) => ({ items: items.map(wireSandbox), nextCursor })
+const wirePage = ({ items, nextCursor }: Page<Sandbox>) => ({ items: items.map(sandboxView), nextCursor })
 
 /** One page, or one after the other, so that a large fleet needs no large memory. */
 async function* pagesOf(fleet: Fleet, asked: Asked, signal: AbortSignal): AsyncGenerator<Page<Sandbox>> {
@@ -92,11 +92,10 @@ async function printDocument(fleet: Fleet, asked: Asked, session: Session, signa
   let isFirst = true
   await out.write('{\n  "items": [')
   for await (const { items } of pagesOf(fleet, asked, signal)) {
-    const text = items
-      .map((item) => JSON.stringify(toWire(wireSandbox(item)), null, 2).replaceAll('\n', '\n    '))
-      .join(',\n    ')
-    if (text !== '') await out.write(`${isFirst ? '' : ','}\n    ${text}`)
-    isFirst &&= text === ''
+    for (const item of items) {
+      await out.write(`${isFirst ? '' : ','}${printItem(sandboxView(item))}`)
+      isFirst = false
+    }
   }
   await out.write('\n  ],\n  "next_cursor": null\n}\n')
 }

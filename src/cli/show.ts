@@ -1,11 +1,11 @@
 import type { Fleet } from '../fleet/fleet.ts'
+import { answerView, executionAnswerView, operationView, sandboxView } from '../wire/views.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { printJson } from './json.ts'
 import { executionLines, operationLines, type Style, sandboxLines } from './sheet.ts'
 import { type View, watch } from './watch.ts'
-import { wireAnswer, wireExecutionAnswer, wireOperation, wireSandbox } from './wire.ts'
 
 /** The newest of each. */
 const OPERATIONS = 10
@@ -45,8 +45,8 @@ async function lookAtSandbox(fleet: Fleet, id: string, style: Style): Promise<Vi
     lines: sandboxLines(known, style),
     news: sandboxLines(known),
     document: {
-      sandbox: wireSandbox(sandbox),
-      operations: operations.items.map(wireOperation),
+      sandbox: sandboxView(sandbox),
+      operations: operations.items.map(operationView),
       executions: executions.items,
       answer: why.answer,
       story,
@@ -59,7 +59,7 @@ async function lookAtOperation(fleet: Fleet, id: string, style: Style): Promise<
   return {
     lines: operationLines(answer, style),
     news: operationLines(answer),
-    document: wireAnswer(answer),
+    document: answerView(answer),
     isOver: answer.operation.settledAt !== null,
   }
 }
@@ -69,7 +69,7 @@ async function lookAtExecution(fleet: Fleet, id: string, style: Style): Promise<
   return {
     lines: executionLines(answer, style),
     news: executionLines(answer),
-    document: wireExecutionAnswer(answer),
+    document: executionAnswerView(answer),
     isOver: answer.execution.endedAt !== null,
   }
 }

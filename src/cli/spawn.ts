@@ -1,4 +1,5 @@
 import type { Answer, Fleet } from '../fleet/fleet.ts'
+import { answerView } from '../wire/views.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
@@ -7,7 +8,6 @@ import { readPairs } from './metadata.ts'
 import { Progress } from './progress.ts'
 import { resultOf } from './result.ts'
 import { untilSettled, type Waiting, waitMsOf } from './settle.ts'
-import { wireAnswer } from './wire.ts'
 
 type Asked = Waiting & {
   backend: string | undefined
@@ -35,7 +35,7 @@ export async function spawn({ values, rest, session }: Invocation<Asked>): Promi
     const answer = await untilSettled(fleet, accepted, { waitMs, signal, onLook }).finally(() => progress.end())
     const { hasColours } = session.io.out
     const { code, isGood, text } = resultOf(answer, { waitMs, isInterrupted: signal.aborted, hasColours })
-    if (values.json) await session.io.out.write(printJson(wireAnswer(answer)))
+    if (values.json) await session.io.out.write(printJson(answerView(answer)))
     else if (!isGood) await session.complain(text)
     else await session.say(values.quiet ? answer.sandbox.id : text)
     return code
@@ -67,7 +67,10 @@ export function requestOf(values: Asked, command: string[]): Request {
 
 /** As SANDMAN_TTL is written: `idle=30m,hard=7d`, or each by itself. */
 function ttlOf(given: readonly string[]): NonNullable<Request['ttl']> {
-  const { if_unsupported: ifUnsupported, ...limits } = readPairs(given.flatMap((each) => each.split(',')))
+  const pairs = given.flatMap((each) => each.split(','))
+  const wrong = pairs.find((pair) => !pair.includes('='))
+  if (wrong !== undefined) throw new UsageError(`--ttl ${JSON.stringify(wrong)} must be of the form limit=duration`)
+  const { if_unsupported: ifUnsupported, ...limits } = readPairs(pairs)
   const unknown = Object.keys(limits).find((name) => !['idle', 'hard', 'retention'].includes(name))
   if (unknown !== undefined)
     throw new UsageError(`--ttl has no ${JSON.stringify(unknown)}: there are idle, hard, retention and if_unsupported`)

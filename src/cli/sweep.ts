@@ -1,10 +1,10 @@
 import { isWell, printReport } from '../fleet/sweep.ts'
+import { sweepView } from '../wire/views.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { harmlessLines } from './harmless.ts'
 import { printJson } from './json.ts'
-import { wireReport } from './wire.ts'
 
 type Asked = {
   'dry-run': boolean
@@ -27,7 +27,7 @@ export function sweep({ values, session }: Invocation<Asked>): Promise<number> {
       )
       return exit('interrupted')
     }
-    if (json) await session.io.out.write(printJson(wireReport(report)))
+    if (json) await session.io.out.write(printJson(sweepView(report)))
     else await session.say(harmlessLines(printReport(report)))
     return exit(isWell(report) ? 'done' : 'failed')
   })

@@ -2,6 +2,7 @@ import { forEach } from '../each.ts'
 import { SandmanError } from '../errors.ts'
 import type { Answer, Fleet } from '../fleet/fleet.ts'
 import type { Kind } from '../sandbox/judge.ts'
+import { answerView } from '../wire/views.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
@@ -13,7 +14,6 @@ import { printJson } from './json.ts'
 import { Progress } from './progress.ts'
 import { resultOf } from './result.ts'
 import { untilSettled, type Waiting, waitMsOf } from './settle.ts'
-import { wireAnswer } from './wire.ts'
 
 type Asked = Waiting & { json: boolean; 'idempotency-key': string | undefined }
 type Asking = { idempotencyKey?: string }
@@ -49,7 +49,7 @@ export function askForAll({ values, args, session }: Invocation<Asked>, verb: Ve
         const answer = await untilSettled(fleet, accepted, { waitMs, signal, onLook })
         const { hasColours } = session.io.out
         const result = resultOf(answer, { waitMs, isInterrupted: signal.aborted, hasColours })
-        results.set(id, { code: result.code, document: { id, ...wireAnswer(answer), error: null } })
+        results.set(id, { code: result.code, document: { id, ...answerView(answer), error: null } })
         if (json) return
         await progress.settle(id, () => (result.isGood ? session.say(result.text) : session.complain(result.text)))
       } catch (error) {

@@ -12,7 +12,7 @@ export type Filter = {
 }
 
 /** Candidates that one page looks at. Filters that hardly ever meet would otherwise be read to their end. */
-export const CANDIDATES_MAX = 10_000
+export const CANDIDATES_MAX = 5_000
 
 const ID_LENGTH = 30
 

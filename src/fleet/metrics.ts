@@ -2,9 +2,10 @@ import { countViolations } from '../db/checks.ts'
 import { INVARIANTS } from '../db/invariants.ts'
 import type { Db } from '../db/pool.ts'
 import { readTallies } from '../db/tallies.ts'
+import { QUEUE_NAMES } from '../queues/names.ts'
 import { VERSION } from '../version.ts'
 import { SECONDS } from './histogram.ts'
-import { describedAs, type LabelName, METRICS, type MetricName } from './metric-table.ts'
+import { describedAs, LABELS, type LabelName, METRICS, type MetricName } from './metric-table.ts'
 import type { Overview } from './overview.ts'
 import type { Sweep } from './sweep.ts'
 
@@ -15,11 +16,34 @@ type Sample = { labels: Labels; value: number }
 export async function readMetrics(db: Db, fleet: string, overview: Overview): Promise<string> {
   const tallies = Map.groupBy(await readTallies(db, fleet), ({ name }) => name)
   const gauges = gaugesOf(overview, await countViolations(db, fleet))
+  const zeros = zerosOf(overview)
   const names = Object.keys(METRICS) as MetricName[]
   return names
-    .flatMap((name) => print(name, gauges[name] ?? [], (series) => tallies.get(series) ?? []))
+    .flatMap((name) =>
+      print(name, gauges[name] ?? [], (series) => withZeros(tallies.get(series) ?? [], zeros[series] ?? [])),
+    )
     .join('\n')
     .concat('\n')
+}
+
+/**
+ * What alerts look at is told before it has ever happened: of a series that begins with 1, Prometheus cannot tell that it was 0
+ * before, and the first time would be missed.
+ */
+function zerosOf({ counts, sweeps }: Overview): Record<string, Labels[]> {
+  const backends = new Set([...counts, ...sweeps].map(({ backend }) => backend))
+  return {
+    sandman_jobs_total: QUEUE_NAMES.flatMap((queue) => LABELS.result.map((result) => ({ queue, result }))),
+    sandman_executions_total: [...backends].map((backend) => ({ status: 'failed', reason: 'stream_lost', backend })),
+    sandman_reaper_renewals_total: LABELS.renewal.map((renewal) => ({ renewal })),
+    sandman_sweep_rounds_total: [...backends].map((backend) => ({ backend })),
+    sandman_invariant_violations_total: LABELS.invariant.map((invariant) => ({ invariant })),
+  } satisfies Partial<Record<MetricName, Labels[]>>
+}
+
+function withZeros(samples: Sample[], zeros: Labels[]): Sample[] {
+  const missing = zeros.filter((labels) => !samples.some((sample) => isOf(sample.labels, labels)))
+  return [...samples, ...missing.map((labels) => ({ labels, value: 0 }))]
 }
 
 /** What there is now. */

@@ -52,6 +52,11 @@ export function limitsOf({ idle, hard, retention, ifUnsupported }: z.output<type
   return { idleMs: idle, hardMs: hard, retentionMs: retention, ifUnsupported }
 }
 
+/** And back: what a configuration says, as a request would. */
+export function ttlOf({ idleMs, hardMs, retentionMs, ifUnsupported }: Limits): z.input<typeof Ttl> {
+  return { idle: idleMs, hard: hardMs, retention: retentionMs, ifUnsupported }
+}
+
 /** How long what is not needed any more is kept. */
 export const KeepRequest = z.strictObject({
   events: duration(1_000, YEARS_MS_MAX).optional(),
@@ -220,6 +225,7 @@ const MESSAGE_CURSOR = 'must be a cursor that an earlier page gave'
 const METADATA_PAIRS_MAX = 5
 /** As long as what sandboxes can be found by. */
 const TAG_MAX = 256
+const tagged = z.string().max(TAG_MAX).refine(isStorable)
 
 /** All of it has to be true of a sandbox. A page may hold fewer than `limit`, also none, as long as there is a cursor for the next. */
 export const ListRequest = z.strictObject({
@@ -232,7 +238,7 @@ export const ListRequest = z.strictObject({
     .optional(),
   /** Plain values on the first level of its metadata, compared as text: 5 and "5" are the same. */
   metadata: z
-    .record(text(TAG_MAX), z.union([text(TAG_MAX), z.number(), z.boolean()], 'must be text, a number, true or false'))
+    .record(text(TAG_MAX), z.union([tagged, z.number(), z.boolean()], 'must be text, a number, true or false'))
     .refine(
       (pairs) => Object.keys(pairs).length <= METADATA_PAIRS_MAX,
       `must not be more than ${METADATA_PAIRS_MAX} pairs`,

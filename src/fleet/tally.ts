@@ -8,7 +8,7 @@ import { describedAs, LABELS, type LabelName, type MetricName } from './metric-t
 import { COUNTING } from './tally-rules.ts'
 
 /** So long after something was counted, a part of it by chance: what a process that is killed has not told of yet. */
-const FLUSH_MS = 10_000
+export const FLUSH_MS = 10_000
 const FLUSH_JITTER = 0.2
 const LAST_FLUSH_MS = 2_000
 /** A backend's name is as long as it is; anything longer is none. */

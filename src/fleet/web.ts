@@ -5,6 +5,7 @@ import type { Events } from '../events.ts'
 import { createApp } from '../web/app.ts'
 import { createFleet } from './fleet.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
+import { ttlOf } from './requests.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 import { traced } from './tracing.ts'
 
@@ -25,7 +26,7 @@ export async function startWeb(config: RunningConfig, events: Events): Promise<R
 async function start(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
   const { handle, store } = await layFoundation(config, { role: 'producer', name: 'web', events })
   const { databaseUrl, fleet: name, tokens, rateLimit, proxies, graceMs } = config
-  const fleet = createFleet({ databaseUrl, fleet: name }, { handle, store, events })
+  const fleet = createFleet({ databaseUrl, fleet: name, ttl: ttlOf(config.ttl) }, { handle, store, events })
   const stopping = new AbortController()
   const app = createApp(fleet, { tokens, rateLimit, proxies, events, stopping: stopping.signal })
   let server: Awaited<ReturnType<typeof listen>>

@@ -14,8 +14,6 @@ export type WebVariables = {
   requestId: string
   /** What every link to ourselves begins with: empty, or such as `/sandman`. */
   basePath: string
-  /** Aborted when the caller has left, and when this process stops. */
-  signal: AbortSignal
 }
 
 export type WebEnv = { Variables: WebVariables }

@@ -7,7 +7,6 @@ import type { WebEnv } from './routes.ts'
  */
 export function endStreams(stopping: AbortSignal): MiddlewareHandler<WebEnv> {
   return async (c, next) => {
-    c.set('signal', AbortSignal.any([c.req.raw.signal, stopping]))
     await next()
     const { body } = c.res
     if (!body || !c.res.headers.get('content-type')?.startsWith('text/event-stream')) return

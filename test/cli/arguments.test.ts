@@ -66,6 +66,7 @@ describe('what was typed', () => {
       ['spawn'],
       ['spawn', '--backend', 'local', '--env', 'A=1'],
       ['spawn', '--backend', 'local', '--ttl', 'idel=30m'],
+      ['spawn', '--backend', 'local', '--ttl', 'idle=30m,hard'],
       ['spawn', '--backend', 'local', '--ttl', 'if_unsupported=destroy'],
       ['pause', ID, ID.replace('0', '1'), '--idempotency-key', 'k'],
       ['exec', ID, '--json'],

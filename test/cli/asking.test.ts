@@ -1,3 +1,4 @@
+import net from 'node:net'
 import { expect, test } from 'vitest'
 import { describeWorld } from '../support/describe-world.ts'
 import { environmentOf, sandman, type Typed } from './setup.ts'
@@ -151,6 +152,14 @@ describeWorld(
       expect(await ask(['resume', id, '--idempotency-key', `key of ${id}`])).toMatchObject({ code: 3, out: '' })
     })
 
+    test('a queue that is away costs time and not the request, and that is said', async () => {
+      const { id } = await world().running()
+      const env = { ...environmentOf(world()), REDIS_URL: 'redis://127.0.0.1:1' }
+      const { code, out, err } = await ask(['pause', id, '--no-wait'], { env })
+      expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('pausing  pause active') })
+      expect(err).toMatch(/^sandman: the queue did not answer \(REDIS_URL\)\. What was accepted is safe/)
+    })
+
     test('what the library cannot read is wrong usage', async () => {
       const { id } = await world().running()
       expect(await ask(['snapshot', id, '--name', 'a b'])).toMatchObject({ code: 2, out: '' })
@@ -159,6 +168,24 @@ describeWorld(
         err: expect.stringContaining('lokal'),
       })
       expect(await ask(['ls', '--limit', '100000'])).toMatchObject({ code: 2 })
+    })
+
+    test('a database that hangs keeps nobody who has had enough', async ({ onTestFinished }) => {
+      const sockets: net.Socket[] = []
+      const enough = new AbortController()
+      const deaf = net.createServer((socket) => {
+        sockets.push(socket.on('error', () => {}))
+        enough.abort()
+      })
+      await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve))
+      onTestFinished(() => {
+        for (const socket of sockets) socket.destroy()
+        deaf.close()
+      })
+      const env = { DATABASE_URL: `postgres://u@127.0.0.1:${(deaf.address() as net.AddressInfo).port}/x` }
+      const { code, out, err } = await sandman(['ls'], { env, signal: enough.signal })
+      expect({ code, out }).toEqual({ code: 130, out: '' })
+      expect(err).toMatch(/^sandman: interrupted before anybody answered\./)
     })
 
     test('a database that is away is said in a sentence', async () => {

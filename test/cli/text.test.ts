@@ -5,7 +5,7 @@ import { worstOf } from '../../src/cli/exits.ts'
 import { Frame } from '../../src/cli/frame.ts'
 import { harmless } from '../../src/cli/harmless.ts'
 import { wantsColours } from '../../src/cli/io.ts'
-import { toWire } from '../../src/cli/json.ts'
+import { printJson, toWire } from '../../src/cli/json.ts'
 import { quoteWord } from '../../src/cli/quote.ts'
 import { layTable } from '../../src/cli/table.ts'
 import { cut, widthOf } from '../../src/cli/width.ts'
@@ -121,6 +121,13 @@ test('names become snake_case on the wire, and those of others stay', () => {
     metadata: { tenantId: 2 },
     items: [{ created_at: at }],
   })
+})
+
+test('a document has nothing in it that a terminal obeys, and is the same document', () => {
+  const value = { metadata: { a: '\x9b2J\x7f\u2028\u202e\x1b[2J日本' } }
+  const text = printJson(value)
+  expect(text).toMatch(/^[\x20-\x7e\n日本]+$/)
+  expect(JSON.parse(text)).toEqual(value)
 })
 
 test('a command that is printed can be typed', () => {

@@ -11,6 +11,7 @@ import { openStore } from '../../src/queues/bullmq/open-store.ts'
 import { Producer } from '../../src/queues/bullmq/producer.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { explaining } from '../support/explain.ts'
+import { describeLargeConsole } from './large-console.ts'
 import { createLargeFleet, fleet, idOf, ROWS } from './large-fleet.ts'
 
 describe(`in a database of ${ROWS} sandboxes`, () => {
@@ -27,6 +28,8 @@ describe(`in a database of ${ROWS} sandboxes`, () => {
     await explained?.close()
     await database?.drop()
   })
+
+  describeLargeConsole(() => database)
 
   const PAGE = 100
 
@@ -60,8 +63,8 @@ describe(`in a database of ${ROWS} sandboxes`, () => {
     ],
     [
       'everything at once',
-      { state: 'suspended', backend: 'e2b', idPrefix: 'sbx_00000000', metadata: { team: 'team-0', half: false } },
-      `state = 'suspended' and backend = 'e2b' and metadata ->> 'team' = 'team-0' and metadata ->> 'half' = 'false'`,
+      { state: 'suspended', backend: 'e2b', idPrefix: 'sbx_00000000', metadata: { team: 'team-0', odd: false } },
+      `state = 'suspended' and backend = 'e2b' and metadata ->> 'team' = 'team-0' and metadata ->> 'odd' = 'false' and id < '${idOf(0x10000)}'`,
       60,
     ],
   ])('%s: a page reads what it shows, and what its rarest part has', async (_what, filter, condition, mostEach) => {
@@ -97,20 +100,16 @@ describe(`in a database of ${ROWS} sandboxes`, () => {
 
   test('filters that never meet are not read to their end: the page is empty, and says where to go on', async () => {
     const never = { metadata: { team: 'team-0', odd: true } } as const
-    await database.pool.query(`insert into sandman.tags (fleet, key, value, sandbox_id)
-      select fleet, 'metadata.odd', 'true', id from sandman.sandboxes where metadata ->> 'team' = 'team-1' on conflict do nothing`)
     explained.costs.length = 0
     await listSandboxes(explained.db, { fleet, max: PAGE, ...never })
     expect(explained.costs[0]?.rows).toBeLessThanOrEqual(6 * CANDIDATES_MAX)
-    const pages = []
-    let cursor: string | undefined
-    do {
-      const page = await large.list({ ...never, ...(cursor && { cursor }) })
-      pages.push(page.items.length)
-      cursor = page.nextCursor ?? undefined
-    } while (cursor)
-    expect(pages.length).toBeGreaterThan(1)
-    expect(new Set(pages)).toEqual(new Set([0]))
+    const first = await large.list(never)
+    expect(first).toEqual({ items: [], nextCursor: expect.any(String) })
+    const second = await large.list({ ...never, cursor: first.nextCursor as string })
+    expect(second.items).toEqual([])
+    expect(second.nextCursor?.localeCompare(first.nextCursor as string)).toBe(-1)
+    // At the end of what there is, it says so.
+    expect(await large.list({ ...never, cursor: idOf(1_000) })).toEqual({ items: [], nextCursor: null })
   })
 
   test('two that share a prefix and a neighbour in the same database are told apart', async () => {
@@ -137,7 +136,7 @@ describe(`in a database of ${ROWS} sandboxes`, () => {
     // All that live are counted, once; everything else is a page of something.
     const [most = 0, ...others] = explained.costs.map(({ rows }) => rows).toSorted((a, b) => b - a)
     expect(most).toBeLessThanOrEqual(ROWS / 2)
-    expect(Math.max(...others)).toBeLessThanOrEqual(40_000) // seven days of trends
+    expect(Math.max(...others)).toBeLessThanOrEqual(10_000)
 
     const overview = await large.overview()
     const counted = await database.pool.query<{ state: string; count: number }>(

@@ -1,3 +1,4 @@
+import type pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { runningClock as clock } from '../../src/clock.ts'
 import { findYoung } from '../../src/db/checkpoints.ts'
@@ -17,6 +18,7 @@ import {
   type Hold,
 } from '../../src/db/sweeps.ts'
 import { LIMIT_NAMES } from '../../src/sandbox/limits.ts'
+import { fillInBulk } from '../support/bulk.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { explaining } from '../support/explain.ts'
 
@@ -136,24 +138,29 @@ function idOf(index: number): string {
   return `sbx_${index.toString(16).padStart(26, '0')}`
 }
 
-/** Rows as they are after years: without the triggers and the knots, which would take as long to check. */
+/** Rows as they are after years. */
 async function generate({ pool }: TestDatabase): Promise<void> {
   const client = await pool.connect()
   try {
-    await client.query('begin')
-    await client.query('set local session_replication_role = replica')
-    await client.query('set local statement_timeout = 0') // so many rows take their time on a machine that is busy
-    await client.query(`
+    await fillInBulk(client, ['sandboxes', 'operations', 'events'], () => fill(client))
+    await client.query('analyze')
+  } finally {
+    client.release()
+  }
+}
+
+async function fill(client: pg.PoolClient): Promise<void> {
+  await client.query(`
       insert into sandman.checkpoints (id, fleet, sandbox_id, kind, status, provider_ref, created_at, verified_at, verify_at)
       select 'ckpt_' || lpad(to_hex(n), 26, '0'), '${fleet}', 'sbx_' || lpad(to_hex(n), 26, '0'), 'pause', 'ready', 'ckpt-' || n,
         now() - interval '1 day', now() - interval '1 day', case when n < ${DUE} then now() end
       from generate_series(0, ${SOME} - 1) as n`)
-    await client.query(`
+  await client.query(`
       insert into sandman.operations (id, sandbox_id, kind, status, outcome, checkpoint_id, created_at, settled_at)
       select 'op_' || lpad(to_hex(n), 26, '0'), 'sbx_' || lpad(to_hex(n), 26, '0'), 'pause', 'succeeded', 'done',
         'ckpt_' || lpad(to_hex(n), 26, '0'), now() - interval '1 day', now() - interval '1 day'
       from generate_series(0, ${SOME} - 1) as n`)
-    await client.query(`
+  await client.query(`
       insert into sandman.sandboxes (id, fleet, backend, can_pause, can_snapshot, state, state_changed_at, suspended_at, provider_ref,
         checkpoint_id, created_at, last_active_at, hard_ttl_ms, retention_ms)
       select 'sbx_' || lpad(to_hex(n), 26, '0'), '${fleet}', case n % 2 when 0 then 'test' else 'other' end, true, true, 'suspended', slept, slept,
@@ -162,7 +169,7 @@ async function generate({ pool }: TestDatabase): Promise<void> {
         case n % 3 when 1 then case when n < 150 then 1000 else 1000 * 86400000::bigint end end
       from generate_series(0, ${ROWS} - 1) as n,
         lateral (select now() - case when n between 150 and 299 then interval '301 days' else interval '299 days' end as slept) as times`)
-    await client.query(`
+  await client.query(`
       insert into sandman.sandboxes (id, fleet, backend, can_pause, can_snapshot, state, state_changed_at, provider_ref, created_at,
         last_active_at, expires_at, idle_ttl_ms)
       select 'sbx_' || lpad(to_hex(n), 26, '0'), '${fleet}', 'test', n % 7 > 0, true, 'running', now() - interval '29 days', 'vm-' || n,
@@ -170,20 +177,15 @@ async function generate({ pool }: TestDatabase): Promise<void> {
         now() - case when n % 50 = 0 then interval '31 days' else interval '29 days' end,
         now() + case when n % 200 = 0 then interval '10 minutes' else interval '50 minutes' end, case when n % 2 = 0 then 300 * 86400000::bigint end
       from generate_series(${ROWS}, ${ROWS + ROWS / 10} - 1) as n`)
-    await client.query(`
+  await client.query(`
       update sandman.sandboxes set idle_ttl_ms = case when can_pause then 1000 end where fleet = '${fleet}' and state = 'running'
         and last_active_at < now() - interval '30 days'`)
-    await client.query(`
+  await client.query(`
       insert into sandman.events (sandbox_id, at, type, to_state, fence)
       select id, state_changed_at, 'adopted', state, 0 from sandman.sandboxes where fleet = '${fleet}' limit ${SOME}`)
-    await client.query(`
+  await client.query(`
       insert into sandman.sightings (fleet, backend, place, kind, ref, sandbox_id, round)
       select fleet, backend, 'here', 'instance', provider_ref, id, 2 from sandman.sandboxes where id < '${idOf(SOME)}'
       union all
       select fleet, 'test', 'here', 'checkpoint', provider_ref, sandbox_id, 2 from sandman.checkpoints`)
-    await client.query('commit')
-    await client.query('analyze')
-  } finally {
-    client.release()
-  }
 }

@@ -26,14 +26,10 @@ type Sent = {
 type Attribute = { key: string; value: Record<string, unknown> }
 
 /** What collects traces, as far as OTLP over HTTP with JSON goes. */
-export async function startCollector({
-  spans = [],
-  bodies = [],
-}: {
-  spans?: CollectedSpan[]
+export async function startCollector() {
+  const spans: CollectedSpan[] = []
   /** Everything as it came, to look for what must not be in it. */
-  bodies?: string[]
-} = {}) {
+  const bodies: string[] = []
   const changed = new EventTarget()
   const server = createServer(async (request, response) => {
     const body = await read(request)

@@ -36,8 +36,8 @@ export const pause = defineCommand({
     const { values } = invocation
     const { askForAll } = await import('../verbs.ts')
     const options = {
-      ifUnsupported: values['if-unsupported'] as 'kill' | undefined,
-      ifBusy: values['if-busy'] as 'wait' | 'interrupt' | undefined,
+      ifUnsupported: values['if-unsupported'],
+      ifBusy: values['if-busy'],
     }
     return askForAll(invocation, {
       kind: 'pause',
@@ -71,7 +71,7 @@ export const resume = defineCommand({
   run: async (invocation) => {
     const { values } = invocation
     const { askForAll } = await import('../verbs.ts')
-    const options = { ifLost: values['if-lost'] as 'respawn' | undefined, skipHooks: values['skip-hooks'] }
+    const options = { ifLost: values['if-lost'], skipHooks: values['skip-hooks'] }
     return askForAll(invocation, {
       kind: 'resume',
       ask: (fleet, id, asking) => fleet.resume(id, { ...options, ...asking }),

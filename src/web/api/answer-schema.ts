@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { camel, type Wire } from './naming.ts'
+import { camel, type Wire } from '../../wire/naming.ts'
 
 /** An answer's schema, if it has exactly the fields that the library's value has. A field that is missing here does not compile. */
 export function describes<Value>() {

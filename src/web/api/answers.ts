@@ -7,8 +7,15 @@ import { FINDINGS } from '../../sandbox/findings.ts'
 import { KINDS } from '../../sandbox/judge.ts'
 import { LIMIT_NAMES } from '../../sandbox/limits.ts'
 import { GONE_REASONS, STATES } from '../../sandbox/states.ts'
+import type {
+  answerView,
+  executionAnswerView,
+  operationView,
+  sandboxView,
+  sweepView,
+  whyView,
+} from '../../wire/views.ts'
 import { describes } from './answer-schema.ts'
-import type { answerView, executionAnswerView, operationView, sandboxView, sweepView, whyView } from './views.ts'
 
 /** What the API answers: every answer is written by one of these, and the document shows them. */
 

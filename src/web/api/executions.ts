@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { ExecuteRequest, ExecutionsRequest, OutputRequest, WaitRequest } from '../../fleet/requests.ts'
+import { executionAnswerView } from '../../wire/views.ts'
 import { ExecutionAnswerBody, ExecutionBody, pageOf } from './answers.ts'
 import { defineEndpoint, type Endpoint } from './endpoint.ts'
 import { ENCODINGS, streamEvents } from './output.ts'
@@ -7,7 +8,6 @@ import { bodyPart, waitPart } from './parts.ts'
 import { queryReader } from './query.ts'
 import { replyToExecution, replyWithPage } from './replies.ts'
 import { invalid, reader } from './request-schema.ts'
-import { executionAnswerView } from './views.ts'
 
 const tag = 'Executions'
 

@@ -5,6 +5,7 @@ import { FAILURE_STATUSES } from '../statuses.ts'
 import * as bodies from './answers.ts'
 import type { Endpoint } from './endpoint.ts'
 import { ENDPOINTS } from './endpoints.ts'
+import { BODY_WORDS, QUERY_WORDS } from './words.ts'
 
 /** As much of OpenAPI 3.1 as is used here. */
 export type Schema = z.core.JSONSchema.BaseSchema
@@ -96,7 +97,7 @@ function operation(endpoint: Endpoint): Operation {
     security: [{ token: [] }, { session: [] }],
     'x-scope': scope,
     parameters: parameters(endpoint),
-    ...(sent && { requestBody: { required: isRequired, content: json(requestSchema(sent)) } }),
+    ...(sent && { requestBody: { required: isRequired, content: json(withWords(requestSchema(sent))) } }),
     responses: { ...answers(endpoint), ...problems(endpoint, sent !== undefined) },
   }
 }
@@ -112,6 +113,7 @@ function parameters({ path, query, isKeyed, headers = [] }: Endpoint): Parameter
     name,
     in: 'query',
     required: isRequired,
+    ...(QUERY_WORDS[name] !== undefined && { description: QUERY_WORDS[name] }),
     schema: requestSchema(schema),
   }))
   const key = {
@@ -164,6 +166,19 @@ function requestSchema(schema: z.ZodType): Schema {
   return tidy(
     z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: ({ jsonSchema }) => unbind(jsonSchema) }),
   )
+}
+
+/** The same schema with what there is to say of each field, before what its schema says of itself. */
+function withWords(schema: Schema, within = ''): Schema {
+  const either = schema.anyOf as Schema[] | undefined
+  if (either) return { ...schema, anyOf: either.map((each) => withWords(each, within)) }
+  if (!schema.properties) return schema
+  const fields = Object.entries(schema.properties as Record<string, Schema>).map(([name, field]) => {
+    const description = [BODY_WORDS[`${within}${name}`], field.description].filter((words) => words !== undefined)
+    const worded = description.length > 0 ? { description: description.join(' ') } : {}
+    return [name, { ...withWords(field, `${within}${name}.`), ...worded }]
+  })
+  return { ...schema, properties: Object.fromEntries(fields) }
 }
 
 /** That a number is one that JavaScript can count to goes without saying. */

@@ -1,9 +1,9 @@
 import { WaitRequest } from '../../fleet/requests.ts'
+import { answerView } from '../../wire/views.ts'
 import { AnswerBody } from './answers.ts'
 import { defineEndpoint, type Endpoint } from './endpoint.ts'
 import { waitPart } from './parts.ts'
 import { queryReader } from './query.ts'
-import { answerView } from './views.ts'
 
 export const operationEndpoints: Endpoint[] = [
   defineEndpoint({

@@ -1,10 +1,10 @@
 import { ERRORS } from '../../errors.ts'
 import { FAILURES } from '../../sandbox/failures.ts'
+import { printDuration } from '../../wire/durations.ts'
+import { snake } from '../../wire/naming.ts'
 import { BODY_BYTES_MAX } from '../app.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES, RETRY_AFTER_SECONDS } from '../statuses.ts'
-import { printDuration } from './durations.ts'
 import { ENDPOINTS } from './endpoints.ts'
-import { snake } from './naming.ts'
 import { KEEP_ALIVE_MS } from './output.ts'
 
 /** The library's names, as they are here. */
@@ -142,12 +142,13 @@ What was asked in a way that nobody can answer, or of somebody who is away:
 ${table(['error type', 'status', 'means, and what to do'], errors)}
 
 And of the request itself: 400 \`malformed_json\`, 401 \`unauthorized\`, 403 \`forbidden\`, 404 \`not_found\`, 405 \`method_not_allowed\` (with \`Allow\`), 413 \`body_too_large\`,
-415 \`unsupported_media_type\`. What is 500 is a bug of ours, and is in the log.
+415 \`unsupported_media_type\`, 429 \`too_many_requests\`. What is 500 is a bug of ours, and is in the log under the request's id
+(\`request_id\`, also the header \`X-Request-Id\`). [Who may do what](security.md), and how often, is told on a page of its own.
 
 ## Inside of your own app
 
-\`createApp(fleet, { basePath, tokens })\` of \`sandman/web\` is a fetch handler with all of this, the console and Bull Board. There are whole examples, each of which is
+\`createApp(fleet, { basePath, tokens, access })\` of \`sandman/web\` is a fetch handler with all of this, the console and Bull Board. There are whole examples, each of which is
 run by a test: [Next.js](../examples/nextjs/app/api/sandman/%5B...path%5D/route.ts), [Express](../examples/express/server.ts), [Hono](../examples/hono/server.ts).
-Links in answers are relative, so that it does not matter where it is mounted.
+\`access\` lets your app say by its own login who may come in. Links in answers are relative, so that it does not matter where it is mounted.
 `
 }

@@ -15,7 +15,7 @@ export function referencePage({ info, paths, components }: OpenApi) {
     <link rel="stylesheet" href="assets/console.css">
   </head>
   <body>
-    <main>
+    <main class="reference">
       <h1>${info.title}: HTTP API</h1>
       <p>${info.description} Release ${info.version}. For programs: <a href="openapi.json">openapi.json</a>.</p>
       <nav aria-label="Everything that can be asked for">
@@ -44,7 +44,7 @@ function operationSection({ path, method, operation }: { path: string; method: s
         <p>${summary}. Needs the scope <code>${operation['x-scope']}</code>.</p>
         ${description === undefined ? '' : html`<p>${prose(description)}</p>`}
         ${parameters.length === 0 ? '' : parameterTable(parameters)}
-        ${bodies.map((schema) => fieldTable('Body', schema as Schema))}
+        ${bodies.map((schema) => fieldTable((schema as Schema).title ?? 'Body', schema as Schema))}
         <table>
           <caption>Answers</caption>
           <thead><tr><th scope="col">status</th><th scope="col">means</th><th scope="col">body</th></tr></thead>
@@ -63,11 +63,11 @@ function operationSection({ path, method, operation }: { path: string; method: s
 function parameterTable(parameters: Parameter[]) {
   return html`<table>
           <caption>Parameters</caption>
-          <thead><tr><th scope="col">name</th><th scope="col">in</th><th scope="col">what it is</th></tr></thead>
+          <thead><tr><th scope="col">name</th><th scope="col">what it is</th></tr></thead>
           <tbody>
             ${parameters.map(
               ({ name, in: place, description, schema }) =>
-                html`<tr><th scope="row"><code>${name}</code></th><td>${place}</td><td>${prose(description ?? '')} ${told(schema)}</td></tr>`,
+                html`<tr><th scope="row"><code>${name}</code> (${place})</th><td>${told(schema)}${prose(description ?? '')}</td></tr>`,
             )}
           </tbody>
         </table>`
@@ -90,15 +90,17 @@ function fieldTable(caption: string, schema: Schema): ReturnType<typeof html> | 
 
 type Field = { name: string; schema: Schema; isRequired: boolean }
 
-/** Those within others, too, by their whole names. */
+/** Those that are needed first; and those within others, too, by their whole names. */
 function fieldsOf(schema: Schema, within = ''): Field[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, given]) => {
-    const field = given as Schema
+  const isRequired = (name: string) => schema.required?.includes(name) ?? false
+  const names = Object.keys(schema.properties ?? {})
+  const needed = names.filter(isRequired)
+  return [...needed, ...names.filter((name) => !needed.includes(name))].flatMap((name) => {
+    const field = schema.properties?.[name] as Schema
     const whole = `${within}${name}`
-    const isRequired = schema.required?.includes(name) ?? false
     const items = field.items as Schema | undefined
     const inner = items?.properties ? fieldsOf(items, `${whole}[].`) : fieldsOf(field, `${whole}.`)
-    return [{ name: whole, schema: field, isRequired }, ...inner]
+    return [{ name: whole, schema: field, isRequired: isRequired(name) }, ...inner]
   })
 }
 

@@ -1,12 +1,12 @@
 import type { Answer, ExecutionAnswer } from '../../fleet/fleet.ts'
 import type { Page } from '../../fleet/views.ts'
+import { answerView, executionAnswerView, operationView } from '../../wire/views.ts'
 import { problem } from '../problem.ts'
 import type { WebContext } from '../routes.ts'
 import { FAILURE_STATUSES } from '../statuses.ts'
 import { encode } from './answer-schema.ts'
 import { OperationBody } from './answers.ts'
 import type { Reply } from './endpoint.ts'
-import { answerView, executionAnswerView, operationView } from './views.ts'
 
 /** 202 while it is carried out, 200 when it has come to its end; and what failed or was refused is a problem. */
 export function replyToOperation(c: WebContext, answer: Answer): Reply | Response {

@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { parseDurationMs } from '../../config.ts'
 import { SandmanError } from '../../errors.ts'
 import { DURATIONS } from '../../fleet/requests.ts'
-import { printDuration } from './durations.ts'
-import { snake } from './naming.ts'
+import { printDuration } from '../../wire/durations.ts'
+import { snake } from '../../wire/naming.ts'
 
 /** Something that reads what came over the wire, and can say what it takes. */
 export type Reader<Read> = { readonly schema: z.ZodType; read(given: unknown): Read }

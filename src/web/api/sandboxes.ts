@@ -14,6 +14,7 @@ import {
   TeardownRequest,
   WaitRequest,
 } from '../../fleet/requests.ts'
+import { operationView, sandboxView, whyView } from '../../wire/views.ts'
 import {
   AnswerBody,
   CheckpointBody,
@@ -29,7 +30,6 @@ import { bodyPart, waitPart, without } from './parts.ts'
 import { queryReader } from './query.ts'
 import { replyToOperation, replyWithPage } from './replies.ts'
 import { type Reader, reader } from './request-schema.ts'
-import { operationView, sandboxView, whyView } from './views.ts'
 
 const tag = 'Sandboxes'
 const answers = { 200: AnswerBody, 202: AnswerBody }
@@ -39,18 +39,18 @@ const { ref, ...adopting } = bodyPart(AdoptRequest).shape
 const adoptReader = reader(
   z.strictObject({
     ...adopting,
-    adopt: ref.describe("The provider's name for the instance."),
-    state: z
-      .enum(['running', 'suspended'])
-      .optional()
-      .describe('What it is thought to be. It is looked at, and what its provider shows is what counts.'),
+    adopt: ref,
+    state: z.enum(['running', 'suspended']).optional(),
   }),
 )
 type Making = ReturnType<typeof spawnReader.read> | ReturnType<typeof adoptReader.read>
 
 /** One that is made, or one that is taken over: which of them is said by `adopt`. */
 const makingReader: Reader<Making> = {
-  schema: z.union([spawnReader.schema, adoptReader.schema]),
+  schema: z.union([
+    spawnReader.schema.meta({ title: 'Body that makes a sandbox' }),
+    adoptReader.schema.meta({ title: 'Body that takes one over' }),
+  ]),
   read: (given) =>
     typeof given === 'object' && given !== null && 'adopt' in given ? adoptReader.read(given) : spawnReader.read(given),
 }

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { SweepRequest } from '../../fleet/requests.ts'
+import { sweepView } from '../../wire/views.ts'
 import { SweepReportBody } from './answers.ts'
 import { defineEndpoint, type Endpoint } from './endpoint.ts'
 import { bodyPart } from './parts.ts'
 import { queryReader } from './query.ts'
 import { reader } from './request-schema.ts'
-import { sweepView } from './views.ts'
 
 /** Who says nothing is not kept for as long as the library would keep them: proxies lose their patience within a minute. */
 const WAIT_MS = 20_000

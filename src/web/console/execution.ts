@@ -27,7 +27,7 @@ export function executionPage(view: View, { execution, sandbox, tail }: Parts): 
       </div>
       ${reason(view, execution)}
       <div class="with-side">
-        <div class="main"><section class="card" id="output" data-live aria-labelledby="output-h">
+        <div class="main early"><section class="card" id="output" data-live aria-labelledby="output-h">
           <header><h2 id="output-h">Output</h2><span class="small muted">as text, whatever it is</span>
             ${execution.outputBytes > 0 && html`<a class="end small" href="${view.at(`/executions/${id}/output.txt`)}" download>Download</a>`}</header>
           ${outputBox(view, execution, tail)}

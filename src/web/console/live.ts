@@ -3,7 +3,7 @@ import { streamSSE } from 'hono/streaming'
 import { isSandmanError } from '../../errors.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import { ChangesRequest, parseRequest } from '../../fleet/requests.ts'
-import { problem } from '../problem.ts'
+import { explain, problem } from '../problem.ts'
 import type { Routes, WebContext } from '../routes.ts'
 import { type Watched, watchedIn } from './live-path.ts'
 import { readable } from './terminal.ts'
@@ -23,14 +23,12 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
   let streams = 0
   routes.add('GET', '/live', 'read', async (c) => {
     if (streams >= STREAMS_MAX) {
-      c.header('retry-after', '15')
       const message = `${STREAMS_MAX} pages are kept live here already: this one is not, until one of them is closed.`
       return problem(c, 503, { errorType: 'too_many_streams', message, retryable: true })
     }
-    const watched = await admit(
-      fleet,
-      watchedIn((name) => c.req.query(name)),
-    )
+    const watched = watchedIn((name) => c.req.query(name))
+    const refused = await refusal(c, fleet, watched)
+    if (refused) return refused
     streams++
     return streamSSE(c, async (stream) => {
       const ending = new AbortController()
@@ -55,10 +53,16 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
 }
 
 /** What cannot be watched is said at once, and not by a stream that ends again and again. */
-async function admit(fleet: Fleet, watched: Watched): Promise<Watched> {
-  parseRequest(ChangesRequest, { sandboxIds: watched.sandboxIds })
-  if (watched.execution) await fleet.execution(watched.execution.id)
-  return watched
+async function refusal(c: WebContext, fleet: Fleet, { sandboxIds, execution }: Watched): Promise<Response | undefined> {
+  try {
+    parseRequest(ChangesRequest, { sandboxIds })
+    if (execution) await fleet.execution(execution.id)
+    return undefined
+  } catch (error) {
+    const explained = explain(error)
+    if (!explained) throw error
+    return problem(c, explained.status, explained.told)
+  }
 }
 
 type Say = (event: { event: string; data: string; id?: string }) => Promise<void>

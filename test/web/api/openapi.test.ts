@@ -4,7 +4,6 @@ import { z } from 'zod'
 import { ListRequest, PauseRequest, SpawnRequest, SweepRequest, WaitRequest } from '../../../src/fleet/requests.ts'
 import { ERRORS, FAILURES, type Fleet } from '../../../src/index.ts'
 import { describes, encode } from '../../../src/web/api/answer-schema.ts'
-import { printDuration } from '../../../src/web/api/durations.ts'
 import { ENDPOINTS } from '../../../src/web/api/endpoints.ts'
 import { openApi } from '../../../src/web/api/openapi.ts'
 import { bodyPart } from '../../../src/web/api/parts.ts'
@@ -13,6 +12,7 @@ import { reader } from '../../../src/web/api/request-schema.ts'
 import { serveApi } from '../../../src/web/api/routes.ts'
 import { Routes, type WebEnv } from '../../../src/web/routes.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES } from '../../../src/web/statuses.ts'
+import { printDuration } from '../../../src/wire/durations.ts'
 import { siteOf } from './setup.ts'
 
 /** Nobody is asked anything here. */
@@ -72,6 +72,19 @@ test('the document is whole: every reference leads somewhere, every parameter of
     const isField = /\/properties\/[^/]+$/.test(at)
     if (isField) expect([at, Object.keys(schema)]).not.toEqual([at, []])
   }
+})
+
+test('there is something to say of every field that can be sent', () => {
+  const wordless: string[] = []
+  for (const [path, methods] of Object.entries(openApi(nobody).paths)) {
+    for (const [method, { parameters, requestBody }] of Object.entries(methods)) {
+      for (const { name, in: place, description } of parameters)
+        if (place !== 'path' && !description) wordless.push(`${method} ${path} ?${name}`)
+      for (const [at, schema] of objectsIn(requestBody))
+        if (/\/properties\/[^/]+$/.test(at) && !schema.description) wordless.push(`${method} ${path} ${at}`)
+    }
+  }
+  expect(wordless).toEqual([])
 })
 
 test('the document and the reference are served, and the reference needs nothing from elsewhere', async () => {

@@ -2,6 +2,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createFleet, type Fleet } from '../../../src/index.ts'
 import { failure } from '../../../src/sandbox/failures.ts'
+import { createApp } from '../../../src/web/app.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
 import { Demo } from './demo.ts'
 import { type Site, serveConsoleOf, useBrowser } from './setup.ts'
@@ -127,5 +128,17 @@ test('no page has anything inline that a policy would have to allow', async () =
     const page = await answer.text()
     expect(page).not.toMatch(/<[^>]*\s(style|on\w+)=/i)
     expect(page).not.toMatch(/<style|<script(?![^>]* src=)/i)
+  }
+})
+
+test('mounted below a path, every link, form, script and stream stays below it', async () => {
+  const app = createApp(fleet, { basePath: '/sandman' })
+  for (const path of ['/', '/sandboxes', `/sandboxes/${sandboxId}`, `/executions/${printing.id}`, '/sandboxes/new']) {
+    const answer = await app.request(`http://127.0.0.1/sandman${path}`, { headers: { host: '127.0.0.1' } })
+    expect(answer.status).toBe(200)
+    const page = await answer.text()
+    const targets = [...page.matchAll(/<[^>]*\s(?:href|src|action|data-stream)="([^"]*)"/g)].map(([, target]) => target)
+    expect(targets.length).toBeGreaterThan(8)
+    expect(targets.filter((target) => target && !/^(\/sandman\/|#|\?)/.test(target))).toEqual([])
   }
 })

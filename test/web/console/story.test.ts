@@ -19,6 +19,12 @@ afterAll(async () => {
   await world?.end()
 })
 
+/** Many steps, each of which waits for a worker; on a machine that is busy with other tests, that adds up. */
+const LONG = { timeout: 180_000 }
+
+/** A page that is loaded again and again does so at leisure. */
+const RELOADING = { interval: 400 }
+
 const idIn = (page: Page) => /sbx_[0-9a-f]{26}/.exec(page.url())?.[0] as string
 const state = (page: Page, text: string) => page.locator('#head .badge', { hasText: text })
 const button = (page: Page, name: string) => page.locator('#actions').getByRole('button', { name, exact: true })
@@ -33,7 +39,7 @@ async function countsMemory(sandboxId: string): Promise<boolean> {
   return Boolean(instance?.labels.cgroups.memory)
 }
 
-test('the whole story: spawn, run, watch, pause, resume, killed for its memory, why, destroy', async () => {
+test('the whole story: spawn, run, watch, pause, resume, killed for its memory, why, destroy', LONG, async () => {
   const { page, complaints } = await browser.open()
   await page.goto(`${site.url}/`)
   await expect.poll(() => page.locator('#begin-h').textContent()).toBe('There are no sandboxes yet')
@@ -110,49 +116,53 @@ test('the whole story: spawn, run, watch, pause, resume, killed for its memory, 
   await page.context().close()
 })
 
-test('without scripts the same buttons work, and what is destructive is asked about on a page of its own', async () => {
-  const { page } = await browser.open({ javaScriptEnabled: false })
-  const again = (text: string) =>
-    expect
+test(
+  'without scripts the same buttons work, and what is destructive is asked about on a page of its own',
+  LONG,
+  async () => {
+    const { page } = await browser.open({ javaScriptEnabled: false })
+    const again = (text: string) =>
+      expect
+        .poll(async () => {
+          await page.reload()
+          return page.locator('#head').textContent()
+        }, RELOADING)
+        .toContain(text)
+    await page.goto(`${site.url}/sandboxes/new`)
+    await page.getByLabel('Template').fill('x'.repeat(600))
+    await page.getByRole('button', { name: 'Make it' }).click()
+    expect(await page.getByRole('alert').textContent()).toContain('template')
+    await page.getByLabel('Template').fill('')
+    await page.getByRole('button', { name: 'Make it' }).click()
+    await again('running')
+    const sandbox = page.url().replace(/\?.*/, '')
+
+    await page.getByLabel('Command').fill('echo "<b>hello</b>" && sleep 600')
+    await page.getByRole('button', { name: 'Run' }).click()
+    await expect
       .poll(async () => {
         await page.reload()
-        return page.locator('#head').textContent()
-      })
-      .toContain(text)
-  await page.goto(`${site.url}/sandboxes/new`)
-  await page.getByLabel('Template').fill('x'.repeat(600))
-  await page.getByRole('button', { name: 'Make it' }).click()
-  expect(await page.getByRole('alert').textContent()).toContain('template')
-  await page.getByLabel('Template').fill('')
-  await page.getByRole('button', { name: 'Make it' }).click()
-  await again('running')
-  const sandbox = page.url().replace(/\?.*/, '')
+        return page.locator('pre.output').textContent()
+      }, RELOADING)
+      .toBe('<b>hello</b>\n')
 
-  await page.getByLabel('Command').fill('echo "<b>hello</b>" && sleep 600')
-  await page.getByRole('button', { name: 'Run' }).click()
-  await expect
-    .poll(async () => {
-      await page.reload()
-      return page.locator('pre.output').textContent()
-    })
-    .toBe('<b>hello</b>\n')
+    // What runs in it would be ended: that is asked about.
+    await page.goto(sandbox)
+    await button(page, 'Pause now').click()
+    await page.getByRole('heading', { name: 'Pause it now?' }).waitFor()
+    expect(await page.locator('.ask').textContent()).toContain('1 execution in it will be ended')
+    await page.getByRole('link', { name: 'Keep it' }).click()
+    await button(page, 'Pause now').click()
+    await page.locator('.ask').getByRole('button', { name: 'Pause now' }).click()
+    await again('suspended')
+    expect(await page.locator('#executions .badge').first().textContent()).toContain('cancelled')
 
-  // What runs in it would be ended: that is asked about.
-  await page.goto(sandbox)
-  await button(page, 'Pause now').click()
-  await page.getByRole('heading', { name: 'Pause it now?' }).waitFor()
-  expect(await page.locator('.ask').textContent()).toContain('1 execution in it will be ended')
-  await page.getByRole('link', { name: 'Keep it' }).click()
-  await button(page, 'Pause now').click()
-  await page.locator('.ask').getByRole('button', { name: 'Pause now' }).click()
-  await again('suspended')
-  expect(await page.locator('#executions .badge').first().textContent()).toContain('cancelled')
-
-  await button(page, 'Destroy').click()
-  await page.locator('.ask').getByRole('button', { name: 'Destroy' }).click()
-  await again('gone: destroyed')
-  await page.context().close()
-})
+    await button(page, 'Destroy').click()
+    await page.locator('.ask').getByRole('button', { name: 'Destroy' }).click()
+    await again('gone: destroyed')
+    await page.context().close()
+  },
+)
 
 test('whoever may only read sees everything and no button, and is refused what a button would ask for', async () => {
   const reader = await serveConsoleOf(world.fleet, {
