@@ -1,5 +1,4 @@
 import { Hono } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
 import { getPath } from 'hono/utils/url'
 import { RATE_LIMIT, type Rate, type Token } from '../config.ts'
 import { SandmanError } from '../errors.ts'
@@ -8,6 +7,7 @@ import type { Fleet } from '../fleet/fleet.ts'
 import { Access, type AppAccess, nothingThere } from './access.ts'
 import { serveApi } from './api/routes.ts'
 import { serveBoard } from './board.ts'
+import { limitBody } from './body-limit.ts'
 import { serveConsole } from './console/routes.ts'
 import { secureHeaders } from './headers.ts'
 import { serveHealth } from './health.ts'
@@ -44,9 +44,6 @@ export type AppOptions = {
   /** How long a handler may take to begin its answer. */
   answerMs?: number
 }
-
-/** The largest body that anybody may send, with or without saying how long it is. A route may take less. */
-export const BODY_BYTES_MAX = 4 * 1024 * 1024
 
 /** How often an address may be wrong about a token. */
 const MISTAKES: Rate = { count: 20, perMs: 60_000 }
@@ -86,7 +83,7 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
   app.use(endStreams(options.stopping ?? new AbortController().signal))
   app.use(limitTime(routes, options.answerMs))
   app.use(access.guard)
-  app.use(bodyLimit({ maxSize: BODY_BYTES_MAX, onError: tooLarge }))
+  app.use(limitBody)
 
   serveHealth(routes, fleet)
   serveLogin(routes, { access, sessions, tokens, visit })
@@ -108,12 +105,5 @@ function answerError(error: Error, c: WebContext, events: Events): Response {
     errorType: 'internal',
     message: 'Something went wrong here; the log says what.',
     retryable: true,
-  })
-}
-
-function tooLarge(c: Parameters<typeof problem>[0]): Response {
-  return problem(c, 413, {
-    errorType: 'body_too_large',
-    message: `A body may have ${BODY_BYTES_MAX} bytes at most.`,
   })
 }

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { Events } from '../../src/events.ts'
 import { createLogger, logEvents } from '../../src/logger.ts'
-import { BODY_BYTES_MAX } from '../../src/web/app.ts'
+import { BODY_BYTES_MAX } from '../../src/web/body-limit.ts'
 import type { Routes } from '../../src/web/routes.ts'
 import { bearer, SECRETS, TOKENS, useFleet } from './setup.ts'
 
