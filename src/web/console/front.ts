@@ -28,8 +28,8 @@ export function frontPage(view: View, overview: Overview, origin: string): Html 
       ${isEmpty ? begin(view, origin) : html`${tiles(view, overview)}${attention(view, overview)}`}
       ${overview.trends.length > 0 && trends(overview)}
       <div class="columns">
-        <div>${!isEmpty && byBackend(view, overview)}${resumes(overview)}</div>
-        <div>${queues(view, overview.queues)}${housekeeping(view, overview)}</div>
+        <div>${!isEmpty && byBackend(view, overview)}${housekeeping(view, overview)}</div>
+        <div>${queues(view, overview.queues)}${resumes(overview)}</div>
       </div>`,
   })
 }
