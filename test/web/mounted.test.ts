@@ -1,4 +1,6 @@
 import type { AddressInfo } from 'node:net'
+import net from 'node:net'
+import { text } from 'node:stream/consumers'
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -62,6 +64,24 @@ test('a cookie over https below a path keeps to it', async () => {
 
 test.each(['sandman', '/sandman/', '//evil', '/a b', '/a?b'])('refuses to be mounted at %j', (path) => {
   expect(() => createApp(fleet(), { basePath: path })).toThrow('basePath')
+})
+
+test('a body without a length is read, also where requests are of Node’s own class', async () => {
+  const { app, routes } = buildApp(fleet())
+  routes.add('POST', '/echo', 'operate', async (c) => c.json({ text: await c.req.text() }))
+  const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1', overrideGlobalObjects: false })
+  onTestFinished(() => void server.close())
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  const send = async (rest: string) => {
+    const socket = net.connect(port, '127.0.0.1')
+    socket.end(`POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n${rest}`)
+    return text(socket)
+  }
+  expect(await send('\r\n')).toMatch(/^HTTP\/1.1 200[\s\S]*{"text":""}/)
+  expect(await send('transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n')).toMatch(
+    /^HTTP\/1.1 200[\s\S]*{"text":"hi"}/,
+  )
 })
 
 describe('when the process stops', () => {

@@ -241,7 +241,7 @@ describe('a client that goes', () => {
 
   test.each([
     ['content-length', '0'],
-    ['transfer-encoding', 'chunked'], // then Hono puts another request in the place of this one
+    ['transfer-encoding', 'chunked'], // then the body is read before, and another request is put in the place of this one
   ])(
     'leaves nobody waiting for what it asked for with %s, and that is carried out all the same',
     async (name, value) => {
