@@ -1,12 +1,9 @@
-import { execFile } from 'node:child_process'
-import { access, constants, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { inject } from 'vitest'
 import { findFreePort, ServiceFailed, startService } from '../../src/embedded/service.ts'
-
-const run = promisify(execFile)
+import { findOrInstall, findProgram } from './debian.ts'
 
 export type RedisServer = { url: string; port: number; pid: number; stop(): Promise<void> }
 
@@ -73,44 +70,8 @@ const HOW_TO_GET_REDIS = 'Set REDIS_URL, or install redis-server or valkey-serve
 
 /** The path of a Redis server; installed from Debian's packages when nothing else is there and we may. */
 export async function findRedisServer(optional: boolean): Promise<string | undefined> {
-  const found = await onPath()
+  const look = () => findProgram('redis-server', 'valkey-server')
+  const found = await (optional ? look() : findOrInstall(look, 'redis-server'))
   if (found || optional) return found
-  const mayInstall = process.getuid?.() === 0 && (await isExecutable('/usr/bin/apt-get'))
-  if (mayInstall) {
-    process.stderr.write("Installing Debian's redis-server for the tests\n")
-    await installRedis()
-    const installed = await onPath()
-    if (installed) return installed
-  }
   throw new Error(`The tests need a Redis. ${HOW_TO_GET_REDIS}`)
-}
-
-async function onPath(): Promise<string | undefined> {
-  for (const folder of [...(process.env.PATH ?? '').split(':'), '/usr/local/bin', '/usr/bin']) {
-    for (const name of ['redis-server', 'valkey-server']) {
-      if (await isExecutable(path.join(folder, name))) return path.join(folder, name)
-    }
-  }
-  return undefined
-}
-
-/** Another run of the tests may be installing at this moment: apt then refuses, and the next try finds it there. */
-async function installRedis(): Promise<void> {
-  const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } }
-  for (let tries = 1; tries <= 10 && !(await onPath()); tries++) {
-    await run('apt-get', ['update', '-q'], options).catch(() => undefined)
-    const installing = run(
-      'apt-get',
-      ['install', '-qy', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', 'redis-server'],
-      options,
-    )
-    await installing.catch(() => new Promise((resolve) => setTimeout(resolve, 3_000)))
-  }
-}
-
-async function isExecutable(file: string): Promise<boolean> {
-  return access(file, constants.X_OK).then(
-    () => true,
-    () => false,
-  )
 }

@@ -5,6 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { ServiceFailed, startService } from '../../../src/embedded/service.ts'
+import { findOrInstall, findProgram } from '../debian.ts'
 import { importImage } from './image.ts'
 
 const run = promisify(execFile)
@@ -23,7 +24,7 @@ export async function findEngine(): Promise<TestEngine | { missing: string }> {
   const refused = started
   const { DOCKER_HOST = '' } = process.env
   const socketPath = /^unix:\/\/(.+)$/.exec(DOCKER_HOST)?.[1]
-  const busybox = socketPath && (await onPath('busybox'))
+  const busybox = socketPath && (await findProgram('busybox'))
   if (!socketPath || !busybox)
     return {
       missing: `${refused}, and DOCKER_HOST does not name the socket of one to use with a static busybox at hand`,
@@ -110,30 +111,13 @@ async function configOf({ folder, socketPath, cgroup, dockerd, runsc }: Asked): 
 }
 
 async function installed(): Promise<[dockerd: string, busybox: string, runsc: string | undefined]> {
-  for (let tries = 1; ; tries++) {
-    const [dockerd, busybox, runsc] = await Promise.all(['dockerd', 'busybox', 'runsc'].map(onPath))
-    if (dockerd && busybox) return [dockerd, busybox, runsc]
-    if (tries > 10) throw new Error('The tests need a Docker engine: install `docker.io` and `busybox-static`.')
-    await install(tries)
+  const look = async () => {
+    const [dockerd, busybox] = await Promise.all([findProgram('dockerd'), findProgram('busybox')])
+    return dockerd && busybox ? ([dockerd, busybox, await findProgram('runsc')] as const) : undefined
   }
-}
-
-/** Another run of the tests may be installing at this moment: apt then refuses, and the next try finds it there. */
-async function install(tries: number): Promise<void> {
-  if (tries === 1) process.stderr.write("Installing Debian's docker.io for the tests\n")
-  const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } }
-  const packages = ['docker.io', 'busybox-static', 'tini', 'runsc']
-  const wanted = ['install', '-qy', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...packages]
-  await run('apt-get', ['update', '-q'], options).catch(() => undefined)
-  await run('apt-get', wanted, options).catch(() => new Promise((resolve) => setTimeout(resolve, 3_000)))
-}
-
-async function onPath(name: string): Promise<string | undefined> {
-  for (const folder of [...(process.env.PATH ?? '').split(':'), '/usr/local/bin', '/usr/sbin', '/usr/bin', '/bin']) {
-    const file = path.join(folder, name)
-    if (folder && (await isThere(file, constants.X_OK))) return file
-  }
-  return undefined
+  const found = await findOrInstall(look, 'docker.io', 'busybox-static', 'tini', 'runsc')
+  if (!found) throw new Error('The tests need a Docker engine: install `docker.io` and `busybox-static`.')
+  return [...found]
 }
 
 async function removeContainers(socketPath: string): Promise<void> {

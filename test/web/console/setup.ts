@@ -6,7 +6,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect } from 'vitest'
 import type { Fleet } from '../../../src/index.ts'
 import { type AppOptions, createApp } from '../../../src/web/app.ts'
-import { launchBrowser } from '../../support/browser.ts'
+import { INSTALL_MS, launchBrowser } from '../../support/browser.ts'
 import { RecordedEvents } from '../../support/events.ts'
 
 export type Site = {
@@ -47,7 +47,7 @@ export function useBrowser(): { open(options?: BrowserContextOptions): Promise<V
   let browser: Browser
   beforeAll(async () => {
     browser = await launchBrowser()
-  })
+  }, INSTALL_MS)
   afterAll(() => browser?.close())
   return {
     async open(options = {}) {
