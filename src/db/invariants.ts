@@ -26,10 +26,13 @@ type Scope = { fleet: string } | { sandboxId: string } | { sandboxIds: readonly 
 
 /** Every violation there is, in one fleet or of some sandboxes. An empty list is the only good one. */
 export async function findViolations(db: Db, scope: Scope): Promise<Violation[]> {
+  // One by its own condition: of a list Postgres cannot know how long it is, and plans the whole statement anew each time.
   const inScope =
     'fleet' in scope
       ? sql`fleet = ${scope.fleet}`
-      : sql`id = any(${'sandboxId' in scope ? [scope.sandboxId] : scope.sandboxIds}::text[])`
+      : 'sandboxId' in scope
+        ? sql`id = ${scope.sandboxId}`
+        : sql`id = any(${scope.sandboxIds}::text[])`
   const moves = [
     ...STATES.flatMap((from) => Object.entries(TRANSITIONS[from]).map(([to, type]) => ({ from, to, type }))),
     ...Object.entries(ENTRIES).map(([to, type]) => ({ from: null, to, type })),
