@@ -33,7 +33,8 @@ export async function claimChecks(
       on conflict (fleet) do update set reached = excluded.reached
     )
     select (select count(*) from page) as visited,
-      array(select id from page where state <> 'gone' or gone_at > ${dbNow(clock)} - ${GONE} order by id) as "sandboxIds"`.execute(
+      array(select id from page where state <> 'gone' or gone_at > ${dbNow(clock)} - ${GONE}
+        or exists (select from sandman.violations where violations.fleet = ${fleet} and sandbox_id = id) order by id) as "sandboxIds"`.execute(
     db,
   )
   const { sandboxIds, visited } = rows[0] as (typeof rows)[number]

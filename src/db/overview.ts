@@ -47,15 +47,14 @@ export async function findStuck(
 ): Promise<{ count: number; longest: StuckRow[] }> {
   const { rows } = await sql<StuckRow & { all: number }>`
     /* find_stuck */ with slow as materialized (
-      select id, backend, state, operation_id, state_changed_at, open_executions from sandman.sandboxes
+      select sandboxes.id as "sandboxId", backend, state, operations.id as "operationId", kind, state_changed_at as since, attempt,
+        last_error as "lastError"
+      from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
       where fleet = ${fleet} and operation_id is not null and state_changed_at <= ${dbNow(clock)} - ${interval(olderThanMs)}
+        and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
       order by state_changed_at limit ${LOOKED_AT}
     )
-    select slow.id as "sandboxId", backend, state, operations.id as "operationId", kind, state_changed_at as since, attempt,
-      last_error as "lastError", count(*) over () as "all"
-    from slow join sandman.operations on operations.id = slow.operation_id
-    where not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
-    order by state_changed_at limit ${max}`.execute(db)
+    select slow.*, count(*) over () as "all" from slow order by since limit ${max}`.execute(db)
   return { count: rows[0]?.all ?? 0, longest: rows.map(({ all, ...row }) => row) }
 }
 

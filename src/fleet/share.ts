@@ -1,5 +1,7 @@
 /** What it cost to read is at most this part of what it costs all the time. */
 const REST = 10
+/** However long it took: nobody wants to look at what was true longer ago than this. */
+const STALE_MS_MAX = 10_000
 
 /**
  * However many ask, it is read once at a time, and not again for so long, or for many times as long as it took. What failed is
@@ -15,7 +17,7 @@ export function shared<T>(freshMs: number, read: () => Promise<T>): () => Promis
     mine.reading.then(
       () => {
         const nowMs = performance.now()
-        mine.untilMs = nowMs + Math.max(freshMs, REST * (nowMs - beganAtMs))
+        mine.untilMs = nowMs + Math.max(freshMs, Math.min(STALE_MS_MAX, REST * (nowMs - beganAtMs)))
       },
       () => {
         mine.untilMs = 0

@@ -6,7 +6,7 @@ import { type Allowance, type Buckets, Lately } from './rate-limit.ts'
 import type { Caller, Routes, WebContext, WebEnv } from './routes.ts'
 import type { Sessions } from './session.ts'
 import type { KnownToken, KnownTokens } from './tokens.ts'
-import type { Visit } from './visit.ts'
+import { UNKNOWN_ADDRESS, type Visit } from './visit.ts'
 
 const RANK: Record<Scope, number> = { read: 0, operate: 1, admin: 2 }
 
@@ -54,7 +54,6 @@ export class Access {
     const { routes, tokens, visit } = this.#deps
     // Whoever asks: a page on the web must not change anything through somebody's browser.
     if (!isReading(c) && visit.from(c) === 'elsewhere') return fromElsewhere(c)
-    if (carriesToken(c, tokens)) return tokenInAddress(c)
     const route = routes.of(c)
     if (route?.need === 'anybody') return next()
 
@@ -64,6 +63,8 @@ export class Access {
     if (isAmbient && !isReading(c) && visit.from(c) !== 'here') return fromElsewhere(c)
     const refused = this.#limit(c, caller)
     if (refused) return refused
+    // Only who is known is told, or anybody could try out tokens in addresses.
+    if (carriesToken(c, tokens)) return tokenInAddress(c)
     c.set('caller', caller)
     c.set('scope', caller.scope)
     if (!route) return nothingThere(c)
@@ -80,7 +81,8 @@ export class Access {
     const address = visit.address(c)
     const token = tokens.match(secret)
     // One program with a wrong token must not lock out those that came with a right one through the same proxy.
-    const isProven = token !== undefined && this.#proven.has(`${address} ${token.name}`)
+    const isProven =
+      token !== undefined && (address === UNKNOWN_ADDRESS || this.#proven.has(`${address} ${token.name}`))
     const allowance = mistakes?.look(address)
     if (allowance && !allowance.isAllowed && !isProven) return { tryAgainMs: allowance.waitMs }
     if (token) this.#proven.add(`${address} ${token.name}`)
@@ -89,12 +91,12 @@ export class Access {
   }
 
   async #identify(c: WebContext): Promise<Identified | Response> {
-    const { tokens, sessions, access } = this.#deps
+    const { tokens, sessions, access, visit } = this.#deps
     const presented = presentedSecret(c.req.header('authorization'))
     const granted = await access?.(c.req.raw)
     if (granted)
       return { caller: { name: 'app', scope: granted, by: 'app' }, isAmbient: presented?.scheme !== 'bearer' }
-    if (tokens.all.length === 0) return access ? unauthorized(c) : onThisMachine(c)
+    if (tokens.all.length === 0) return access ? unauthorized(c) : onThisMachine(c, visit)
     if (presented) {
       const judged = this.judge(c, presented.secret)
       if (!judged) return unauthorized(c, 'invalid_token')
@@ -152,12 +154,15 @@ function decoded(part: string): string {
   }
 }
 
-function onThisMachine(c: WebContext): Identified | Response {
+/** Both by where the connection comes from and by the name that was asked for: a page on the web may know a name of its own for this machine. */
+function onThisMachine(c: WebContext, visit: Visit): Identified | Response {
   const hostname = (c.req.header('host') ?? '').replace(/:\d+$/, '')
-  if (isLoopback(hostname)) return { caller: { name: 'local', scope: 'admin', by: 'machine' }, isAmbient: false }
+  if (isLoopback(hostname) && visit.isFromHere(c))
+    return { caller: { name: 'local', scope: 'admin', by: 'machine' }, isAmbient: false }
   return problem(c, 403, {
     errorType: 'unknown_host',
-    message: 'Without SANDMAN_TOKENS, Sandman answers to localhost and 127.0.0.1 only.',
+    message:
+      'Without tokens (SANDMAN_TOKENS), Sandman answers to this machine only: to localhost and 127.0.0.1, and not through a proxy.',
   })
 }
 

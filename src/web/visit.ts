@@ -1,5 +1,10 @@
 import { isIPv6 } from 'node:net'
 import type { Context } from 'hono'
+import { isLoopback } from '../config.ts'
+
+/** Of whoever is behind a server that does not say: nobody there can be told from another. */
+export const UNKNOWN_ADDRESS = 'unknown'
+const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip']
 
 /** What a request tells of the way it came. */
 export class Visit {
@@ -14,10 +19,16 @@ export class Visit {
     return (this.#forwarded(c, 'x-forwarded-proto') ?? c.req.url.slice(0, 5)) === 'https'
   }
 
+  /** Whether the connection was made on this machine, and by nobody who says that it speaks for another. */
+  isFromHere(c: Context): boolean {
+    const isForwarded = FORWARDED.some((name) => c.req.header(name) !== undefined)
+    const address = peerOf(c)
+    return !isForwarded && address !== undefined && isLoopback(address.replace(/^::ffff:/i, ''))
+  }
+
   /** Where the caller is, as far as it matters to tell callers apart: of an IPv6 address the network that one customer gets. */
   address(c: Context): string {
-    const { incoming } = (c.env ?? {}) as { incoming?: { socket?: { remoteAddress?: string } } }
-    const address = this.#forwarded(c, 'x-forwarded-for') ?? incoming?.socket?.remoteAddress ?? 'unknown'
+    const address = this.#forwarded(c, 'x-forwarded-for') ?? peerOf(c) ?? UNKNOWN_ADDRESS
     const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
     if (mapped !== undefined) return mapped
     return isIPv6(address) ? networkOf(address) : address
@@ -47,6 +58,12 @@ export class Visit {
     const written = c.req.header(header)?.split(',')
     return written?.at(-Math.min(this.#proxies, written.length))?.trim()
   }
+}
+
+/** Who is at the other end of the connection, where the server that we are mounted in says so. */
+function peerOf(c: Context): string | undefined {
+  const { incoming } = (c.env ?? {}) as { incoming?: { socket?: { remoteAddress?: string } } }
+  return incoming?.socket?.remoteAddress
 }
 
 function networkOf(address: string): string {

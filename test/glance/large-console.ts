@@ -4,6 +4,7 @@ import { createFleet } from '../../src/fleet/fleet.ts'
 import { openStore } from '../../src/queues/bullmq/open-store.ts'
 import { createApp } from '../../src/web/app.ts'
 import type { TestDatabase } from '../support/database.ts'
+import { HERE } from '../support/here.ts'
 import { countingDb } from '../web/console/counting.ts'
 import { idOf, fleet as name, ROWS } from './large-fleet.ts'
 
@@ -33,7 +34,7 @@ export function describeLargeConsole(database: () => TestDatabase): void {
     /** A page, the ids on it, the links to those beside it, and what it cost. */
     async function get(path: string) {
       counting.forget()
-      const answer = await app.request(`http://127.0.0.1${path}`, { headers: { host: '127.0.0.1' } })
+      const answer = await app.request(`http://127.0.0.1${path}`, { headers: { host: '127.0.0.1' } }, HERE)
       const page = await answer.text()
       const ids = [...page.matchAll(/<tr role="row" id="row-(sbx_[0-9a-f]{26})"/g)].map(([, id]) => id)
       const link = (rel: string) => new RegExp(`rel="${rel}" href="([^"]+)"`).exec(page)?.[1]?.replaceAll('&amp;', '&')

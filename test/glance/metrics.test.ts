@@ -10,6 +10,7 @@ import { createApp } from '../../src/web/app.ts'
 import { endOf, work } from '../executions/setup.ts'
 import { stoppedClock } from '../support/clock.ts'
 import { RecordedEvents } from '../support/events.ts'
+import { HERE } from '../support/here.ts'
 import { createWorld, type World } from '../support/world.ts'
 import { parseMetrics } from './parse-metrics.ts'
 
@@ -39,7 +40,7 @@ test('what workers and apps have done is told by a web process that did none of 
   const web = createFleet(world.place)
   try {
     const app = createApp(web)
-    const response = await app.request('http://127.0.0.1/metrics', { headers: { host: '127.0.0.1' } })
+    const response = await app.request('http://127.0.0.1/metrics', { headers: { host: '127.0.0.1' } }, HERE)
     expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     const { metrics, value } = parseMetrics(await response.text())
     expect(metrics.map(({ name }) => name)).toEqual(Object.keys(METRICS))

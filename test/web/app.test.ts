@@ -8,6 +8,7 @@ import { QUEUE_NAMES } from '../../src/queues/names.ts'
 import { createApp } from '../../src/web/app.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { RecordedEvents } from '../support/events.ts'
+import { HERE } from '../support/here.ts'
 import { type FaultyProxy, startProxy } from '../support/proxy.ts'
 import { describeStores, type StoreKind, uniqueFleet } from '../support/stores.ts'
 
@@ -36,7 +37,7 @@ function startSite(kind: StoreKind, options: { tokens?: Token[]; databaseUrl?: s
   )
   const app = createApp(asking, { tokens: options.tokens ?? [], events })
   const get = async (path: string, init?: RequestInit) =>
-    app.request(`http://127.0.0.1${path}`, { ...init, headers: { host: '127.0.0.1', ...init?.headers } })
+    app.request(`http://127.0.0.1${path}`, { ...init, headers: { host: '127.0.0.1', ...init?.headers } }, HERE)
   return { get, producer, events }
 }
 

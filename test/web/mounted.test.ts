@@ -5,6 +5,7 @@ import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { buildApp, createApp } from '../../src/web/app.ts'
+import { HERE } from '../support/here.ts'
 import { form, SECRETS, TOKENS, useFleet } from './setup.ts'
 
 const { fleet } = useFleet()
@@ -118,7 +119,7 @@ describe('when the process stops', () => {
       const body = new ReadableStream({ cancel: (reason) => told.resolve(reason) })
       return c.body(body, 200, { 'content-type': 'text/event-stream' })
     })
-    const answer = await app.request('http://127.0.0.1/stream', { headers: { host: '127.0.0.1' } })
+    const answer = await app.request('http://127.0.0.1/stream', { headers: { host: '127.0.0.1' } }, HERE)
     await answer.body?.cancel('left')
     expect(await told.promise).toBe('left')
   })

@@ -5,6 +5,7 @@ import { type AppOptions, buildApp } from '../../src/web/app.ts'
 import type { Routes } from '../../src/web/routes.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { RecordedEvents } from '../support/events.ts'
+import { HERE } from '../support/here.ts'
 import { uniqueFleet } from '../support/stores.ts'
 
 export const SECRETS = {
@@ -43,7 +44,7 @@ export function useFleet(): { fleet(): Fleet; open(options?: AppOptions, also?: 
       const { app, routes } = buildApp(fleet, { events, ...options })
       also?.(routes)
       const ask: Ask = async (path, { headers, ...init } = {}) =>
-        app.request(`http://127.0.0.1${path}`, { ...init, headers: { host: '127.0.0.1', ...headers } })
+        app.request(`http://127.0.0.1${path}`, { ...init, headers: { host: '127.0.0.1', ...headers } }, HERE)
       return { ask, routes, events }
     },
   }

@@ -22,6 +22,8 @@ const AGAIN_MS = 2_000
 export function serveLive(routes: Routes, fleet: Fleet): void {
   let streams = 0
   routes.add('GET', '/live', 'read', async (c) => {
+    // Whoever asks only whether there is such a stream would never read it to its end.
+    if (c.req.method === 'HEAD') return c.body(null, 200, { 'content-type': 'text/event-stream' })
     if (streams >= STREAMS_MAX) {
       const message = `${STREAMS_MAX} pages are kept live here already: this one is not, until one of them is closed.`
       return problem(c, 503, { errorType: 'too_many_streams', message, retryable: true })

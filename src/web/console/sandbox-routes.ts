@@ -55,7 +55,7 @@ export function serveSandbox(pages: Pages, fleet: Fleet): void {
 
   for (const verb of VERBS) {
     pages.post(`/sandboxes/:id/${verb}`, async (c, view) => {
-      const id = c.req.param('id') ?? ''
+      const { id } = await fleet.get(c.req.param('id') ?? '')
       const { confirmed, if_busy, if_lost } = await readForm(c)
       const asked = { ...(if_busy && { if_busy }), ...(if_lost && { if_lost }) }
       if (needsWord(verb, asked) && confirmed !== 'yes')

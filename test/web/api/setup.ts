@@ -8,6 +8,7 @@ import type { Fleet } from '../../../src/index.ts'
 import { ProblemBody } from '../../../src/web/api/answers.ts'
 import { ENDPOINTS } from '../../../src/web/api/endpoints.ts'
 import { createApp } from '../../../src/web/app.ts'
+import { HERE } from '../../support/here.ts'
 
 export type Told = {
   status: number
@@ -23,7 +24,7 @@ export function siteOf(fleet: Fleet) {
   const app = createApp(fleet)
 
   const fetch = (path: string, { headers, ...init }: RequestInit & { headers?: Record<string, string> } = {}) =>
-    app.request(`http://127.0.0.1${path}`, { ...init, headers: { host: '127.0.0.1', ...headers } })
+    app.request(`http://127.0.0.1${path}`, { ...init, headers: { host: '127.0.0.1', ...headers } }, HERE)
 
   async function ask(path: string, { method = 'POST', body, headers }: Sent = {}): Promise<Told> {
     const sent = body === undefined ? {} : { body: JSON.stringify(body) }

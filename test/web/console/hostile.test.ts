@@ -4,6 +4,7 @@ import { createFleet, type Fleet } from '../../../src/index.ts'
 import { failure } from '../../../src/sandbox/failures.ts'
 import { createApp } from '../../../src/web/app.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
+import { HERE } from '../../support/here.ts'
 import { Demo } from './demo.ts'
 import { type Site, serveConsoleOf, useBrowser } from './setup.ts'
 
@@ -134,7 +135,7 @@ test('no page has anything inline that a policy would have to allow', async () =
 test('mounted below a path, every link, form, script and stream stays below it', async () => {
   const app = createApp(fleet, { basePath: '/sandman' })
   for (const path of ['/', '/sandboxes', `/sandboxes/${sandboxId}`, `/executions/${printing.id}`, '/sandboxes/new']) {
-    const answer = await app.request(`http://127.0.0.1/sandman${path}`, { headers: { host: '127.0.0.1' } })
+    const answer = await app.request(`http://127.0.0.1/sandman${path}`, { headers: { host: '127.0.0.1' } }, HERE)
     expect(answer.status).toBe(200)
     const page = await answer.text()
     const targets = [...page.matchAll(/<[^>]*\s(?:href|src|action|data-stream)="([^"]*)"/g)].map(([, target]) => target)

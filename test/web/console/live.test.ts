@@ -5,6 +5,7 @@ import { openStore } from '../../../src/queues/bullmq/open-store.ts'
 import { createApp } from '../../../src/web/app.ts'
 import { STREAMS_MAX } from '../../../src/web/console/live.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
+import { HERE } from '../../support/here.ts'
 import { countingDb } from './counting.ts'
 import { Demo } from './demo.ts'
 import { type Site, serveConsoleOf, useBrowser } from './setup.ts'
@@ -89,7 +90,7 @@ describe('a stream', () => {
 
   test('is refused when there are too many, with when to try again, until one ends', async () => {
     const app = createApp(fleet)
-    const open = async () => app.request('http://127.0.0.1/live?overview=yes', { headers: { host: '127.0.0.1' } })
+    const open = async () => app.request('http://127.0.0.1/live?overview=yes', { headers: { host: '127.0.0.1' } }, HERE)
     const streams = await Promise.all(Array.from({ length: STREAMS_MAX }, open))
     expect(new Set(streams.map(({ status }) => status))).toEqual(new Set([200]))
     const refused = await open()
