@@ -67,7 +67,7 @@ ${Object.values(EXITS)
   .join('\n')}
 
 \`exec\` ends with the code of the command that it ran, which may be any of these; only 125 is Sandman’s own. Of several
-sandboxes that ended differently, the code is 1.
+sandboxes, those that went well count for nothing; if the others ended differently, the code is 1.
 
 ${shown.map(section).join('\n\n')}
 `

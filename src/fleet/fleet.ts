@@ -169,6 +169,8 @@ export type Fleet = {
   health(): Promise<Health>
   /** The queues, as BullMQ's own objects: for Bull Board, or for a look of one's own. */
   queues(): Promise<OpenQueue[]>
+  /** From now on nobody waits: all who do are answered with what there is. For a process that is about to stop. */
+  stopWaiting(): void
   /** Ends all waiting and closes every connection. What was accepted is carried out all the same. */
   close(): Promise<void>
 }
@@ -473,6 +475,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
     metrics: () => call(metrics),
     health: () => call(() => checkHealth(deps())),
     queues: () => call(() => deps().producer.all()),
+    stopWaiting: () => room.hurry(),
     close() {
       closing ??= close()
       return closing

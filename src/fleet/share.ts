@@ -7,7 +7,7 @@ const STALE_MS_MAX = 10_000
  * However many ask, it is read once at a time, and not again for so long, or for many times as long as it took. What failed is
  * read again by the next who asks.
  */
-export function shared<T>(freshMs: number, read: () => Promise<T>): () => Promise<T> {
+export function shared<T>(freshMs: number, read: () => Promise<T>, rest = REST): () => Promise<T> {
   let latest: { reading: Promise<T>; untilMs: number } | undefined
   return () => {
     if (latest && performance.now() < latest.untilMs) return latest.reading
@@ -17,7 +17,7 @@ export function shared<T>(freshMs: number, read: () => Promise<T>): () => Promis
     mine.reading.then(
       () => {
         const nowMs = performance.now()
-        mine.untilMs = nowMs + Math.max(freshMs, Math.min(STALE_MS_MAX, REST * (nowMs - beganAtMs)))
+        mine.untilMs = nowMs + Math.max(freshMs, Math.min(STALE_MS_MAX, rest * (nowMs - beganAtMs)))
       },
       () => {
         mine.untilMs = 0

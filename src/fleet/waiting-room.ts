@@ -12,7 +12,12 @@ const BATCH_MAX = 500
 
 type Deps = { db: Db; databaseUrl: string; fleet: string; events: Events; lookEveryMs?: number }
 type Found = FoundOperation | FoundExecution
-type Waiter = { show(found: Found): void; reject(reason: unknown): void }
+type Waiter = {
+  show(found: Found): void
+  reject(reason: unknown): void
+  /** As if its time were over. Whoever has no limit waits on. */
+  giveUp(): void
+}
 type Waiting = { withinMs: number; signal?: AbortSignal | undefined }
 
 /**
@@ -28,6 +33,7 @@ export class WaitingRoom {
   #listener: Listener | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
+  #isHurried = false
 
   constructor(deps: Deps) {
     this.#deps = deps
@@ -56,8 +62,12 @@ export class WaitingRoom {
     const show = (found: Found) => {
       if (isSo(found as T)) resolve(found as T)
     }
-    const waiter = { show, reject }
-    const timer = Number.isFinite(withinMs) ? setTimeout(() => resolve(undefined), withinMs) : undefined
+    const isBounded = Number.isFinite(withinMs)
+    const giveUp = () => {
+      if (isBounded) resolve(undefined)
+    }
+    const waiter = { show, reject, giveUp }
+    const timer = isBounded ? setTimeout(giveUp, this.#isHurried ? 0 : withinMs) : undefined
     const onAbort = () => reject(signal?.reason)
     signal?.addEventListener('abort', onAbort)
     this.#enter(id, waiter)
@@ -68,6 +78,12 @@ export class WaitingRoom {
       signal?.removeEventListener('abort', onAbort)
       this.#leave(id, waiter)
     }
+  }
+
+  /** Whoever waits for some time gets what there is now, and so does everybody who comes from now on. */
+  hurry(): void {
+    this.#isHurried = true
+    for (const waiters of this.#waiters.values()) for (const { giveUp } of waiters) giveUp()
   }
 
   /** Whoever still waits is told so. */

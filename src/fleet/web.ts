@@ -42,7 +42,7 @@ async function start(config: RunningConfig, events: Events): Promise<Running & {
 
   return {
     url,
-    /** Streams end now. Whoever waits is answered, if there is an answer within the grace period, or told to ask again. */
+    /** Streams end now, and whoever waits is answered with what there is: a wait is a courtesy, and a deploy must not pay for it. */
     async stop() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       const cutMs = beforeClosing(graceMs)
@@ -51,6 +51,7 @@ async function start(config: RunningConfig, events: Events): Promise<Running & {
         setTimeout(() => server.closeAllConnections(), cutMs),
       ]
       stopping.abort(new SandmanError('fleet_closed', 'This process stops.'))
+      fleet.stopWaiting()
       // Who has been answered may keep the connection for the next question; there is none here.
       const tidying = setInterval(() => server.closeIdleConnections(), TIDY_MS)
       server.closeIdleConnections()

@@ -33,6 +33,8 @@ export type AppOptions = {
   basePath?: string
   /** How often a token may ask, in each process. Defaults to 200 a second. */
   rateLimit?: Rate | 'off'
+  /** How often an address may be wrong about a token. Defaults to 20 a minute. */
+  wrongTokens?: Rate | 'off'
   /** How many proxies are in front, whose `X-Forwarded-…` headers are believed. Defaults to none. */
   proxies?: number
   /** Told of every request, and when one fails here and not by its own fault. */
@@ -45,8 +47,7 @@ export type AppOptions = {
   answerMs?: number
 }
 
-/** How often an address may be wrong about a token. */
-const MISTAKES: Rate = { count: 20, perMs: 60_000 }
+const WRONG_TOKENS: Rate = { count: 20, perMs: 60_000 }
 
 /** The API, the console and Bull Board of a fleet, as a fetch handler that any server can mount. */
 export function createApp(fleet: Fleet, options: AppOptions = {}): WebApp {
@@ -55,7 +56,8 @@ export function createApp(fleet: Fleet, options: AppOptions = {}): WebApp {
 
 /** With the list of its routes, and of who may use them. */
 export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp; routes: Routes } {
-  const { basePath = '', rateLimit = RATE_LIMIT, events = new Events(), nowMs = Date.now } = options
+  const { basePath = '', rateLimit = RATE_LIMIT, wrongTokens = WRONG_TOKENS } = options
+  const { events = new Events(), nowMs = Date.now } = options
   if (!/^(\/[\w.~-]+)*$/.test(basePath))
     throw new SandmanError('request_invalid', `basePath: ${JSON.stringify(basePath)} must be such as "/sandman".`)
   const app = new Hono<WebEnv>({ getPath: (request) => withoutBase(getPath(request), basePath) })
@@ -70,7 +72,7 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
     visit,
     access: options.access,
     perToken: rateLimit === 'off' ? undefined : new Buckets(rateLimit, { nowMs }),
-    mistakes: rateLimit === 'off' ? undefined : new Buckets(MISTAKES, { nowMs }),
+    mistakes: wrongTokens === 'off' ? undefined : new Buckets(wrongTokens, { nowMs }),
   })
 
   app.use((c, next) => {

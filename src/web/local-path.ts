@@ -11,7 +11,22 @@ export function localPath(wanted: string | undefined, basePath: string): string 
   const { origin, pathname, search } = new URL(wanted, HERE)
   const isHere = origin === HERE && wanted.startsWith('/') && !pathname.startsWith('//')
   const isOurs = pathname === basePath || pathname.startsWith(home)
-  return isHere && isOurs && withoutBase(pathname, basePath) !== '/login' ? `${pathname}${search}` : home
+  const isFine = isHere && isOurs && withoutBase(pathname, basePath) !== '/login' && !mayTell(pathname, search)
+  return isFine ? `${pathname}${search}` : home
+}
+
+/** As long as a token is at least. Our own ids are longer, and known by their beginning. */
+const SECRET_LENGTH_MIN = 16
+const ID = /^(sbx|op|exe|ckpt)_[0-9a-f.]*/
+
+/**
+ * Whether some part of it could be a secret: such an address is not repeated. Any that could be, and not only those that are, or
+ * secrets could be tried out here.
+ */
+function mayTell(pathname: string, search: string): boolean {
+  const query = [...new URLSearchParams(search)].flat()
+  const parts = [...pathname.split('/'), ...query].flatMap((part) => part.split(/[.=]/))
+  return parts.some((part) => part.replace(ID, '').length >= SECRET_LENGTH_MIN)
 }
 
 /** The login, which leads back to what was asked for. */

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { createApp } from '../../src/web/app.ts'
+import { HERE } from '../support/here.ts'
 import { bearer, FROM_HERE, SECRETS, TOKENS, useFleet, WRONG } from './setup.ts'
 
-const { open } = useFleet()
+const { fleet, open } = useFleet()
 
 describe('with tokens', () => {
   test('whoever has one comes in, as a bearer or as the password of a program that knows no other way', async () => {
@@ -118,6 +120,25 @@ describe('what changes something', () => {
     expect((await ask(path, change({ ...basic, 'sec-fetch-site': 'none' }))).status).toBe(403)
     expect((await ask(path, change({ ...basic, ...FROM_HERE }))).status).not.toBe(403)
   })
+})
+
+test('without tokens only a connection that was made on this machine is from this machine, whatever it says', async () => {
+  const app = createApp(fleet())
+  const from = async (env: object | undefined, headers: Record<string, string> = {}) =>
+    (await app.request('http://127.0.0.1/v1', { headers: { host: 'localhost', ...headers } }, env)).status
+  const peer = (remoteAddress: string) => ({ incoming: { socket: { remoteAddress } } })
+  expect(await from(HERE)).toBe(200)
+  expect(await from(peer('::ffff:127.0.0.1'))).toBe(200)
+  expect(await from(peer('192.0.2.2'))).toBe(403)
+  expect(await from(HERE, { 'x-forwarded-for': '192.0.2.2' })).toBe(403)
+  expect(await from(undefined)).toBe(403)
+})
+
+test('a token in an address is told to who has shown one, and to nobody who tries them out', async () => {
+  const { ask } = open({ tokens: TOKENS })
+  expect((await ask(`/v1?key=${SECRETS.admin}`, bearer(SECRETS.read))).status).toBe(400)
+  expect((await ask(`/v1?key=${SECRETS.admin}`)).status).toBe(401)
+  expect((await ask(`/healthz?key=${SECRETS.admin}`)).status).toBe(200)
 })
 
 describe('mounted in an app with a login of its own', () => {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { buildApp } from '../../src/web/app.ts'
 import { Buckets, Lately } from '../../src/web/rate-limit.ts'
 import { bearer, form, logIn, SECRETS, TOKENS, useFleet, WRONG } from './setup.ts'
 
-const { open } = useFleet()
+const { fleet, open } = useFleet()
 
 /** Time that passes when a test says so. */
 function clock() {
@@ -137,6 +138,17 @@ describe('whoever is wrong about a token', () => {
     expect((await ask('/v1', guess('2001:db8:0:2::1'))).status).toBe(401)
     for (let i = 0; i < 20; i++) await ask('/v1', guess('::ffff:192.0.2.9'))
     expect((await ask('/v1', guess('192.0.2.9'))).status).toBe(429)
+  })
+
+  test('is counted whatever else is limited, and where nobody can be told from another, a right token still comes in', async () => {
+    const { ask } = open({ tokens: TOKENS, rateLimit: 'off', nowMs: clock().nowMs })
+    for (let i = 0; i < 20; i++) expect((await ask('/v1', bearer(WRONG))).status).toBe(401)
+    expect((await ask('/v1', bearer(WRONG))).status).toBe(429)
+    const { app } = buildApp(fleet(), { tokens: TOKENS, nowMs: clock().nowMs })
+    const withoutSocket = (secret: string) => app.request('http://app.example/v1', bearer(secret))
+    for (let i = 0; i < 20; i++) expect((await withoutSocket(WRONG)).status).toBe(401)
+    expect((await withoutSocket(WRONG)).status).toBe(429)
+    expect((await withoutSocket(SECRETS.read)).status).toBe(200)
   })
 
   test('is not who has shown none', async () => {

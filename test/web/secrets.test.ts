@@ -15,7 +15,7 @@ test('no secret is in a log, an error or a page, wherever somebody puts it', asy
   })
   // Without the redactor, which is there for what others write.
   logEvents(events, createLogger({ level: 'trace', fields: {}, redact: (line) => line, destination: lines }))
-  const { ask, routes } = open({ tokens: TOKENS, events, rateLimit: 'off' }, (all) => {
+  const { ask, routes } = open({ tokens: TOKENS, events, rateLimit: 'off', wrongTokens: 'off' }, (all) => {
     all.add('POST', '/broken', 'read', async (c) => {
       await c.req.text()
       throw new Error('a bug')

@@ -88,6 +88,18 @@ describe('a stream', () => {
     expect(await status(`execution=exe_${'0'.repeat(26)}`)).toBe(404)
   })
 
+  test('takes no place for who asks only for its head', async () => {
+    const app = createApp(fleet)
+    const init = { headers: { host: '127.0.0.1' } }
+    const heads = Array.from({ length: STREAMS_MAX }, async () =>
+      app.request('http://127.0.0.1/live?overview=yes', { method: 'HEAD', ...init }, HERE),
+    )
+    expect(new Set((await Promise.all(heads)).map(({ status }) => status))).toEqual(new Set([200]))
+    const stream = await app.request('http://127.0.0.1/live?overview=yes', init, HERE)
+    expect(stream.status).toBe(200)
+    await stream.body?.cancel()
+  })
+
   test('is refused when there are too many, with when to try again, until one ends', async () => {
     const app = createApp(fleet)
     const open = async () => app.request('http://127.0.0.1/live?overview=yes', { headers: { host: '127.0.0.1' } }, HERE)
