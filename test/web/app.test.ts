@@ -103,8 +103,9 @@ describe('what the site says when something is away', () => {
     const { get } = startSite('redis', { databaseUrl: proxy.url })
     expect((await get('/readyz')).status).toBe(200)
     proxy.hang()
+    // A look is believed for a moment.
+    await expect.poll(async () => (await get('/readyz')).status).toBe(503)
     const response = await get('/readyz')
-    expect(response.status).toBe(503)
     expect(await response.json()).toEqual({
       status: 'not_ready',
       checks: { database: 'failing', queue: 'ok', migrations: 'failing' },
@@ -132,6 +133,20 @@ describe('what the site says when something is away', () => {
     expect(api.status).toBe(503)
     expect(await api.json()).toMatchObject({ error_type: 'queue_unreachable', retryable: true })
   })
+})
+
+test('however many ask whether it is ready, and whoever they are, it is looked at once', async () => {
+  const asking = createFleet({ databaseUrl: database.url, fleet: uniqueFleet() })
+  closers.push(() => asking.close())
+  let looks = 0
+  const health = () => {
+    looks++
+    return asking.health()
+  }
+  const app = createApp({ ...asking, health })
+  const ask = async () => (await app.request('http://127.0.0.1/readyz')).status
+  expect(new Set(await Promise.all(Array.from({ length: 100 }, ask)))).toEqual(new Set([200]))
+  expect(looks).toBe(1)
 })
 
 test('asking in vain again and again leaves nothing behind in the process', async () => {
