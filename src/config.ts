@@ -311,6 +311,11 @@ const Environment = z.object({
     .optional()
     .describe('Collector of OpenTelemetry that traces are sent to. Needs the package `@opentelemetry/sdk-node`.'),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: z.url().optional().describe('The same, for traces alone.'),
+  OTEL_EXPORTER_OTLP_HEADERS: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('What the collector is told with all of them, such as `api-key=…`, separated by commas. Never shown.'),
   OTEL_TRACES_EXPORTER: z
     .string()
     .min(1)
@@ -371,7 +376,7 @@ export type Config = {
   keep: { eventsMs: number; outputMs: number; keysMs: number }
   graceMs: number
   dataFolder: string
-  tracing: { isWanted: boolean; serviceName: string | undefined }
+  tracing: { isWanted: boolean; serviceName: string | undefined; headers: string | undefined }
   logLevel: z.output<typeof Environment>['LOG_LEVEL']
 }
 
@@ -449,7 +454,11 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
     },
     graceMs: env.SANDMAN_GRACE,
     dataFolder: path.resolve(env.SANDMAN_DATA),
-    tracing: { isWanted: wantsTraces(env), serviceName: env.OTEL_SERVICE_NAME },
+    tracing: {
+      isWanted: wantsTraces(env),
+      serviceName: env.OTEL_SERVICE_NAME,
+      headers: env.OTEL_EXPORTER_OTLP_HEADERS,
+    },
     logLevel: env.LOG_LEVEL,
   }
 }
