@@ -41,21 +41,6 @@ export async function listCheckpoints(
     .execute()
 }
 
-/** All that a sandbox has ever had, the newest first, a page at a time. */
-export async function listAllCheckpoints(
-  db: Db,
-  { sandboxId, before, max }: { sandboxId: string; before?: string | undefined; max: number },
-): Promise<CheckpointRow[]> {
-  return db
-    .selectFrom('checkpoints')
-    .selectAll()
-    .where('sandbox_id', '=', sandboxId)
-    .$if(before !== undefined, (query) => query.where('id', '<', before as string))
-    .orderBy('id', 'desc')
-    .limit(max)
-    .execute()
-}
-
 /** Writes down that a checkpoint was deleted at its provider. One that a sandbox rests on cannot be: the database refuses. */
 export async function recordDeleted(db: Db, id: string): Promise<void> {
   await sql`update sandman.checkpoints set status = 'deleted' where id = ${id} and status <> 'deleted'`.execute(db)

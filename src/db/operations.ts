@@ -27,19 +27,4 @@ export async function findOperations(
   }))
 }
 
-/** Of one sandbox, the newest first, a page at a time. */
-export async function listOperations(
-  db: Db,
-  { sandboxId, before, max }: { sandboxId: string; before?: string | undefined; max: number },
-): Promise<OperationRow[]> {
-  return db
-    .selectFrom('operations')
-    .selectAll()
-    .where('sandbox_id', '=', sandboxId)
-    .$if(before !== undefined, (query) => query.where('id', '<', before as string))
-    .orderBy('id', 'desc')
-    .limit(max)
-    .execute()
-}
-
 type Json = Record<string, unknown>

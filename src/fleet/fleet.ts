@@ -3,10 +3,10 @@ import type { BackendAbilities } from '../backends/backend.ts'
 import { listedAbilities } from '../backends/catalog.ts'
 import { runningClock } from '../clock.ts'
 import { isFleetName, isPostgresUrl } from '../config.ts'
-import { listAllCheckpoints } from '../db/checkpoints.ts'
 import { listEvents } from '../db/events.ts'
 import { type FoundExecution, findExecutions, listExecutions } from '../db/executions.ts'
-import { type FoundOperation, findOperations, listOperations } from '../db/operations.ts'
+import { listNewest } from '../db/newest.ts'
+import { type FoundOperation, findOperations } from '../db/operations.ts'
 import { type DbHandle, explainDbError, openDb } from '../db/pool.ts'
 import type { Requested } from '../db/request.ts'
 import { type FoundSandbox, findSandbox, listBackends, listSandboxes } from '../db/sandboxes.ts'
@@ -453,7 +453,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
       const { cursor, limit } = parseRequest(OperationsRequest, request)
       return call(async () => {
         await requireSandbox(sandboxId)
-        const found = await listOperations(db, { sandboxId, before: cursor, max: limit })
+        const found = await listNewest(db, 'operations', { sandboxId, before: cursor, max: limit })
         return pageOf(found.map(viewOperation), limit)
       })
     },
@@ -461,7 +461,7 @@ export function createFleet(options: FleetOptions, foundation?: FleetFoundation)
       const { cursor, limit } = parseRequest(CheckpointsRequest, request)
       return call(async () => {
         await requireSandbox(sandboxId)
-        const found = await listAllCheckpoints(db, { sandboxId, before: cursor, max: limit })
+        const found = await listNewest(db, 'checkpoints', { sandboxId, before: cursor, max: limit })
         return pageOf(found.map(viewCheckpoint), limit)
       })
     },

@@ -4,11 +4,13 @@ import {
   countFindings,
   countSandboxes,
   type ExpiringRow,
+  type FailingRow,
   findExpiring,
   findFailing,
   findMissing,
   findStuck,
   type MissingRow,
+  type StuckRow,
 } from '../db/overview.ts'
 import type { Db } from '../db/pool.ts'
 import { listSweeps } from '../db/sweeps.ts'
@@ -17,7 +19,6 @@ import type { Producer } from '../queues/bullmq/producer.ts'
 import { QUEUE_NAMES, type QueueName } from '../queues/names.ts'
 import type { FailureType } from '../sandbox/failures.ts'
 import { FINDINGS, type FindingKind } from '../sandbox/findings.ts'
-import type { Kind } from '../sandbox/judge.ts'
 import type { Limits } from '../sandbox/limits.ts'
 import type { State } from '../sandbox/states.ts'
 import { checkHealth, type Health } from './health.ts'
@@ -55,16 +56,7 @@ export type Overview = {
   trends: Trend[]
 }
 
-export type Stuck = {
-  sandboxId: string
-  backend: string
-  state: State
-  operationId: string
-  kind: Kind
-  since: Date
-  attempt: number
-  lastError: OperationError | null
-}
+export type Stuck = Omit<StuckRow, 'lastError'> & { lastError: OperationError | null }
 
 export type AtRisk = {
   sandboxId: string
@@ -77,14 +69,7 @@ export type AtRisk = {
   at: Date
 }
 
-export type Failing = {
-  operationId: string
-  sandboxId: string
-  backend: string
-  kind: Kind
-  error: OperationError
-  at: Date
-}
+export type Failing = Omit<FailingRow, 'error'> & { error: OperationError }
 
 export type QueueGlance = {
   name: QueueName
