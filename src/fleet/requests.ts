@@ -76,12 +76,21 @@ export const HousekeepingRequest = z
 
 type Json = z.core.util.JSONType
 
+const MESSAGE_PROTO = 'must not have the key __proto__'
+
+/** Records lose this key without a word: a filter by it would find everything. Who asks has to have looked how deep it is. */
+function hasNoProto(given: unknown): boolean {
+  if (typeof given !== 'object' || given === null) return true
+  return !Object.hasOwn(given, '__proto__') && Object.values(given).every(hasNoProto)
+}
+
 const metadata = z
   // First, because what is looked at here may be endless, and whatever comes after it descends into all of it.
   .custom<Record<string, Json>>(
     isShallow,
     `must be JSON of ${METADATA_LEVELS_MAX} levels and ${METADATA_BYTES_MAX} bytes at most, of text without NUL and without half characters`,
   )
+  .pipe(z.custom<Record<string, Json>>(hasNoProto, MESSAGE_PROTO))
   .pipe(z.record(z.string().max(256), z.json()))
   .refine(
     (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_BYTES_MAX,
@@ -236,9 +245,16 @@ export const ListRequest = z.strictObject({
     .string()
     .regex(/^sbx_[0-9a-f]{0,26}$/, 'must be the beginning of the id of a sandbox: sbx_ and up to 26 of 0-9 and a-f')
     .optional(),
-  /** Plain values on the first level of its metadata, compared as text: 5 and "5" are the same. */
+  /**
+   * Plain values on the first level of its metadata, compared as text: 5 and "5" are the same. Nothing is found by what is nested,
+   * null, or longer than 256 characters; and of one sandbox by no more than 64 of its values, those with the shortest names.
+   */
   metadata: z
-    .record(text(TAG_MAX), z.union([tagged, z.number(), z.boolean()], 'must be text, a number, true or false'))
+    .custom<Record<string, string | number | boolean>>(
+      (given) => !Object.hasOwn(Object(given), '__proto__'),
+      MESSAGE_PROTO,
+    )
+    .pipe(z.record(text(TAG_MAX), z.union([tagged, z.number(), z.boolean()], 'must be text, a number, true or false')))
     .refine(
       (pairs) => Object.keys(pairs).length <= METADATA_PAIRS_MAX,
       `must not be more than ${METADATA_PAIRS_MAX} pairs`,

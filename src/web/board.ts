@@ -4,9 +4,11 @@ import { HonoAdapter } from '@bull-board/hono'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { Hono } from 'hono'
 import { getPath } from 'hono/utils/url'
+import { z } from 'zod'
 import { SandmanError } from '../errors.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { allows } from './access.ts'
+import { parse } from './api/request-schema.ts'
 import { BULL_BOARD } from './headers.ts'
 import { type Routes, type WebContext, withoutBase } from './routes.ts'
 
@@ -14,6 +16,34 @@ const PATH = '/queues'
 
 /** Its files have a hash of what is in them in their names. */
 const KEEP_FILES = 'private, max-age=86400'
+
+/** More than its own settings offer, and pages that nobody turns to. Bull Board itself takes any number, and reads so many jobs. */
+const JOBS_PER_PAGE_MAX = 100
+const PAGE_MAX = 10_000
+/** Of what it says when it fails, as much as a log needs. */
+const SAID_CHARS_MAX = 1_000
+
+/** What Bull Board is asked for, as it reads it. It would hand all of it on to the store as it is; what is empty is not there. */
+const Asked = z.object({
+  activeQueue: word(128),
+  status: word(32),
+  page: count(PAGE_MAX),
+  jobsPerPage: count(JOBS_PER_PAGE_MAX),
+})
+
+function word(max: number) {
+  const message = `must be a name of at most ${max} letters, digits, _, ., : and -`
+  return z
+    .string()
+    .max(max, message)
+    .regex(/^[\w.:-]*$/, message)
+    .optional()
+}
+
+function count(max: number) {
+  const isCount = (text: string) => text === '' || (/^\d{1,9}$/.test(text) && Number(text) >= 1 && Number(text) <= max)
+  return z.string().refine(isCount, `must be a number from 1 to ${max}`).optional()
+}
 
 /**
  * Bull Board, on whichever store the queues are in. It is made at the first visit and not before: a queue that is away when
@@ -30,10 +60,10 @@ export function serveBoard(routes: Routes, fleet: Fleet): void {
     return made
   }
   const show = async (c: WebContext): Promise<Response> => {
+    parse(Asked, c.req.query())
     const pages = await board(!allows(c.get('scope'), 'operate'))
     const response = await pages.fetch(c.req.raw, c.env)
-    // Bull Board answers 500 to anything; a store that is away is said as everywhere else.
-    if (response.status === 500) await explain(fleet)
+    if (response.status >= 500) throw await whatFailed(fleet, response)
     const body = isPage(response) ? withoutForeignFonts(await response.text()) : response.body
     const answer = new Response(body, response)
     answer.headers.set('content-security-policy', BULL_BOARD)
@@ -45,9 +75,12 @@ export function serveBoard(routes: Routes, fleet: Fleet): void {
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) routes.add(method, `${PATH}/*`, 'operate', show)
 }
 
-async function explain(fleet: Fleet): Promise<void> {
+/** Bull Board answers 500 to anything, in words that are for the log; a store that is away is said as everywhere else. */
+async function whatFailed(fleet: Fleet, response: Response): Promise<Error> {
+  const said = (await response.text()).slice(0, SAID_CHARS_MAX)
   const { queue } = (await fleet.health()).checks
-  if (!queue.ok) throw new SandmanError('queue_unreachable', `Bull Board has nothing to show: ${queue.message}`)
+  if (!queue.ok) return new SandmanError('queue_unreachable', `Bull Board has nothing to show: ${queue.message}`)
+  return new Error(`Bull Board answered ${response.status}: ${said}`)
 }
 
 function isPage(response: Response): boolean {

@@ -168,6 +168,12 @@ describeWorld(
         err: expect.stringContaining('lokal'),
       })
       expect(await ask(['ls', '--limit', '100000'])).toMatchObject({ code: 2 })
+      for (const verb of [['ls'], ['spawn', '--backend', 'test']])
+        expect(await ask([...verb, '--metadata', '__proto__=x'])).toMatchObject({
+          code: 2,
+          out: '',
+          err: expect.stringContaining('__proto__'),
+        })
     })
 
     test('a database that hangs keeps nobody who has had enough', async ({ onTestFinished }) => {

@@ -41,6 +41,7 @@ describe('a request that makes no sense', () => {
   const circle: Record<string, unknown> = {}
   circle.again = { circle }
   const bottomless = JSON.parse(`${'['.repeat(7_000)}${']'.repeat(7_000)}`)
+  const proto = JSON.parse('{ "__proto__": "x", "owner": "ada" }')
   const everywhere = [
     [{ wait: 'soon' }, 'wait'],
     [{ wait: -1 }, 'wait'],
@@ -78,6 +79,8 @@ describe('a request that makes no sense', () => {
     [{ metadata: { half: '\ud83d' } }, 'metadata'],
     [{ metadata: circle }, 'metadata'],
     [{ metadata: { bottomless } }, 'metadata'],
+    [{ metadata: proto }, '__proto__'],
+    [{ metadata: { list: [{ proto }] } }, '__proto__'],
     [{ metadata: ['a'] }, 'metadata'],
     [{ metadata: 'a' }, 'metadata'],
     [{ agentThreadId: '' }, 'agentThreadId'],
@@ -153,6 +156,8 @@ describe('a request that makes no sense', () => {
     [{ cursor: 'x' }, 'cursor'],
     [{ cursor: '\0' }, 'cursor'],
     [{ sort: 'id' }, 'sort'],
+    [{ metadata: proto }, '__proto__'],
+    [{ metadata: 'a' }, 'metadata'],
   ])('list(%j) is told: %s', (asked, field) => expectInvalid(fleet.list(asked), field))
 
   test('names every field that is wrong at once', async () => {

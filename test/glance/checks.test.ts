@@ -63,3 +63,30 @@ test('what is violated is said once, is known until it is mended, and said again
   await look('broken', events)
   expect(events.count('invariant.violated')).toBe(2)
 })
+
+test('what is wrong with one that is gone for long is known until it is mended, and whoever is well is left alone', async () => {
+  const fleet = 'long-gone'
+  const ledger = ledgerOn(database.db, { fleet, clock })
+  const [broken, well] = [await ledger.at('gone'), await ledger.at('gone')]
+  const events = new RecordedEvents()
+  const known = database.db.selectFrom('violations').select('sandbox_id').where('fleet', '=', fleet).distinct()
+  const claim = async () => (await claimChecks(database.db, { fleet, max: 10, clock })).sandboxIds
+  const set = (waiting: number) =>
+    sql`update sandman.sandboxes set waiting = ${waiting} where id = ${broken.id}`.execute(database.db)
+  await sql`alter table sandman.sandboxes disable trigger user, drop constraint sandboxes_line_is_behind_an_operation`.execute(
+    database.db,
+  )
+  await set(1)
+  expect(await claim()).toEqual([broken.id, well.id])
+  await look(fleet, events)
+  expect(await known.execute()).toEqual([{ sandbox_id: broken.id }])
+
+  clock.advance(2 * 86_400_000)
+  expect(await claim()).toEqual([broken.id])
+  await look(fleet, events)
+  expect(await known.execute()).toEqual([{ sandbox_id: broken.id }])
+  await set(0)
+  await look(fleet, events)
+  expect(await known.execute()).toEqual([])
+  expect(await claim()).toEqual([])
+})

@@ -71,6 +71,38 @@ describeStores('the site', (kind) => {
     expect(queues[0]).toMatchObject({ displayName: 'canary', counts: { waiting: 1 } })
   })
 
+  test('asks Bull Board for nothing that makes no sense, and tells nobody how it failed', async () => {
+    const { get, events } = startSite(kind)
+    for (const [query, field] of [
+      ['status=%00', 'status'],
+      [`status=${'x'.repeat(33)}`, 'status'],
+      ['activeQueue=%25', 'activeQueue'],
+      ['page=0', 'page'],
+      ['page=1e3', 'page'],
+      ['page=10001', 'page'],
+      ['jobsPerPage=101', 'jobsPerPage'],
+      ['jobsPerPage=9007199254740991', 'jobsPerPage'],
+    ]) {
+      const told = await get(`/queues/api/queues?${query}`)
+      expect(told.status, query).toBe(422)
+      expect(await told.json()).toMatchObject({ error_type: 'request_invalid', errors: [{ field }] })
+    }
+    const { queues } = (await (await get('/queues/api/queues')).json()) as { queues: { name: string }[] }
+    const most = `activeQueue=${queues[1]?.name}&status=waiting-children&page=10000&jobsPerPage=100`
+    expect((await get(`/queues/api/queues?${most}`)).status).toBe(200)
+    expect((await get('/queues/api/queues?activeQueue=&status=&page=&jobsPerPage=')).status).toBe(200)
+    expect(events.count('request.failed')).toBe(0)
+
+    const failed = await get('/queues/api/job-schedulers?queueName=%25')
+    expect(failed.status).toBe(500)
+    expect(failed.headers.get('content-type')).toBe('application/problem+json')
+    const body = await failed.text()
+    expect(JSON.parse(body)).toMatchObject({ error_type: 'internal' })
+    expect(body).not.toContain('URI malformed')
+    const { fields } = await events.until('request.failed')
+    expect((fields.error as Error).message).toMatch(/^Bull Board answered 500: .*URI malformed/)
+  })
+
   test('lets nobody without the right to operate press Bull Board’s buttons', async () => {
     const secret = { reader: 'reader-reader-reader', operator: 'operator-operator-op' }
     const { get, producer } = startSite(kind, {

@@ -10,7 +10,12 @@ export const ls = defineCommand({
   options: {
     state: { value: '<state>', is: STATES, help: 'Only those in this state.' },
     backend: { value: '<name>', offers: BACKEND_NAMES, help: 'Only those of this backend.' },
-    metadata: { value: '<key=value>', is: 'pair', many: true, help: 'Only those with this in their metadata.' },
+    metadata: {
+      value: '<key=value>',
+      is: 'pair',
+      many: true,
+      help: 'Only those with this in their metadata: text, a number, true or false on its first level, of 256 characters at most. Of each sandbox, 64 such values can be searched, those with the shortest names.',
+    },
     id: { value: '<prefix>', help: 'Only those whose id begins like this.' },
     ...paging,
     all: { help: 'Every page, and not only the first.' },

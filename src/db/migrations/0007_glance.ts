@@ -1,25 +1,34 @@
 import { type Kysely, sql } from 'kysely'
 
+/** For how long a lock is waited for while others are held, between two tries, and how often it is tried: five minutes in all. */
+const LOCK_MS = 200
+const PAUSE_MS = 300
+const TRIES = 600
+
 /**
  * What people and programs look at: sandboxes found by what their app has written on them, a fleet counted at a glance, and what
  * has happened, counted as it did. Nothing here costs a state change more than it did before.
+ *
+ * Workers of the release before go on working while this runs. So whatever takes long is done first, while nobody has to wait for
+ * it; then all locks are taken at once; and what is left is short.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of [TAGS, COUNTS, TALLIES, CHECKS]) await sql.raw(statement).execute(db)
+  for (const statement of [TAGS, TALLIES, CHECKS, LOCKS, LATECOMERS, COUNTS]) await sql.raw(statement).execute(db)
 }
 
 /**
  * What a sandbox can be found by, one row each: its backend, and every plain value on the first level of its metadata, as text. A
  * table of its own and no index on sandboxes: none of it ever changes, and an index there would be written with every state.
  * What is longer than anybody searches for, or more than anybody reads, is left out; so every row fits into an index.
+ *
+ * Its key is made when the rows are there: to sort them once is much faster than to find the place of each.
  */
 const TAGS = `
   create table sandman.tags (
     fleet      text not null,
     key        text not null,
     value      text not null,
-    sandbox_id text not null,
-    primary key (fleet, key, value, sandbox_id)
+    sandbox_id text not null
   );
 
   create function sandman.tags_of(backend text, metadata jsonb) returns table (key text, value text) language sql immutable as $$
@@ -36,28 +45,12 @@ const TAGS = `
     select made.fleet, tags.key, tags.value, made.id from made, sandman.tags_of(made.backend, made.metadata) as tags;
     return null;
   end $$;
-  create trigger sandboxes_are_tagged after insert on sandman.sandboxes referencing new table as made
-    for each statement execute function sandman.tag_sandboxes();
-  create trigger sandboxes_metadata_stays before update of metadata on sandman.sandboxes for each row
-    when (new.metadata is distinct from old.metadata)
-    execute function sandman.refuse('what an app has written on a sandbox never changes');
 
   insert into sandman.tags (fleet, key, value, sandbox_id)
   select sandboxes.fleet, tags.key, tags.value, sandboxes.id
   from sandman.sandboxes, sandman.tags_of(sandboxes.backend, sandboxes.metadata) as tags;
-`
-
-/**
- * How many are in which state, on which backend and since when is read from the index alone. None of these columns changes
- * without the state. Of operations and findings, only the few are indexed that somebody has to look at.
- */
-const COUNTS = `
-  drop index sandman.sandboxes_state;
-  create index sandboxes_state on sandman.sandboxes (fleet, state, id) include (backend, state_changed_at);
-  create index operations_failed on sandman.operations (settled_at) where status = 'failed';
-  create index findings_open on sandman.findings (fleet, kind, first_seen_at) where look_at is not null;
-  drop index sandman.findings_acted;
-  create index findings_acted on sandman.findings (fleet, acted_at) include (kind) where acted_at is not null;
+  alter table sandman.tags add primary key (fleet, key, value, sandbox_id);
+  analyze sandman.tags;
 `
 
 /** What has happened so far ('-infinity'), and in each five minutes of the last days. */
@@ -86,4 +79,63 @@ const CHECKS = `
     since      timestamptz not null,
     primary key (fleet, sandbox_id, invariant)
   );
+`
+
+/**
+ * Every lock that the rest needs, all of them or none. A worker that holds one of these tables and asks for another waits for us
+ * while we wait for it. Such a knot is undone here, long before Postgres looks for it (deadlock_timeout, a second) and ends
+ * either of us: who does not get all of them soon lets go of all of them, and tries again a little later.
+ *
+ * For the same reason none of them is made stronger later on, when an index is dropped: a statement that reads a table before it
+ * writes to it may read it under a weaker lock, and then waits for the end of this transaction, which would wait for it.
+ */
+const LOCKS = `
+  do $$
+  declare
+    usual constant text := current_setting('lock_timeout');
+  begin
+    for try in 1..${TRIES} loop
+      begin
+        perform set_config('lock_timeout', '${LOCK_MS}ms', true);
+        lock table sandman.operations in share mode;
+        lock table sandman.findings in access exclusive mode;
+        lock table sandman.sandboxes in access exclusive mode;
+        perform set_config('lock_timeout', usual, true);
+        return;
+      exception when lock_not_available then
+        -- The locks went with what was done since the beginning of this block.
+        perform pg_sleep(${PAUSE_MS / 1_000});
+      end;
+    end loop;
+    raise lock_not_available using message =
+      'the tables operations, findings and sandboxes were in use by others each of ${TRIES} times; a long transaction may hold them, see pg_stat_activity';
+  end $$;
+`
+
+/** Whoever was made since the tags were written gets theirs; from now on, everybody does at once. */
+const LATECOMERS = `
+  insert into sandman.tags (fleet, key, value, sandbox_id)
+  select sandboxes.fleet, tags.key, tags.value, sandboxes.id
+  from sandman.sandboxes, sandman.tags_of(sandboxes.backend, sandboxes.metadata) as tags
+  where not exists (select from sandman.tags as known
+    where known.fleet = sandboxes.fleet and known.key = 'backend' and known.sandbox_id = sandboxes.id);
+
+  create trigger sandboxes_are_tagged after insert on sandman.sandboxes referencing new table as made
+    for each statement execute function sandman.tag_sandboxes();
+  create trigger sandboxes_metadata_stays before update of metadata on sandman.sandboxes for each row
+    when (new.metadata is distinct from old.metadata)
+    execute function sandman.refuse('what an app has written on a sandbox never changes');
+`
+
+/**
+ * How many are in which state, on which backend and since when is read from the index alone. None of these columns changes
+ * without the state. Of operations and findings, only the few are indexed that somebody has to look at.
+ */
+const COUNTS = `
+  drop index sandman.sandboxes_state;
+  create index sandboxes_state on sandman.sandboxes (fleet, state, id) include (backend, state_changed_at);
+  create index operations_failed on sandman.operations (settled_at) where status = 'failed';
+  create index findings_open on sandman.findings (fleet, kind, first_seen_at) where look_at is not null;
+  drop index sandman.findings_acted;
+  create index findings_acted on sandman.findings (fleet, acted_at) include (kind) where acted_at is not null;
 `

@@ -77,6 +77,8 @@ the providers have.
 - **Ids** say what they are of: \`sbx_\`, \`op_\`, \`exe_\`, \`ckpt_\`. A sandbox names the operation at work on it by its id (\`operation\`), and an
   operation the checkpoint that it made or found (\`checkpoint\`).
 - **Lists** are \`{ "items": […], "next_cursor": … }\`. With \`?cursor=\` comes the next page, which the header \`Link\` also names.
+- **Metadata** is searched by \`?metadata.user=u1\`: what is text, a number, true or false on its first level, compared as text. What is nested, null, or
+  longer than 256 characters is kept and not found; and of one sandbox, no more than 64 values can be searched, those with the shortest names.
 - **Fields may be added** to answers in any release. Requests are strict, answers are not.
 
 ## Asking, and waiting for it

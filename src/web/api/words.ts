@@ -25,7 +25,7 @@ export const BODY_WORDS: Record<string, string> = {
   'ttl.hard': 'After this long it is destroyed, whatever it does.',
   'ttl.retention': 'Suspended for this long, it is destroyed.',
   'ttl.if_unsupported': 'What `idle` does where the backend cannot pause: it ends the sandbox. Without it, nothing.',
-  metadata: 'Whatever your app wants to know of it again. Its names are your own.',
+  metadata: 'Whatever your app wants to know of it again. Its names are your own, but for `__proto__`.',
   agent_thread_id: 'What the agent calls its thread, if your app has to find it again. Cleared when it is respawned.',
   if_unsupported: 'Ends the sandbox when its backend cannot pause. Without it, such a request is refused.',
   if_busy:
@@ -48,7 +48,8 @@ export const QUERY_WORDS: Record<string, string> = {
   state: 'Only those in this state.',
   backend: 'Only those of this backend.',
   id: 'Only those whose id begins so.',
-  'metadata.*': 'Only those whose metadata has this value under this name, as in `metadata.user=u1`.',
+  'metadata.*':
+    'Only those whose metadata has this value under this name, as in `metadata.user=u1`. Compared as text. Nothing is found by what is nested, null, or longer than 256 characters; and of one sandbox by no more than 64 of its values, those with the shortest names.',
   status: 'Only those with this status.',
   sandbox_id: 'Only those of this sandbox.',
   cursor: 'The `next_cursor` of the page before.',

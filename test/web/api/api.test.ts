@@ -316,6 +316,7 @@ describe('a list', () => {
       ['colour=blue', 'colour'],
       ['limit=1&limit=2', 'limit'],
       ['__proto__=1', '__proto__'],
+      ['metadata.__proto__=x', 'metadata'],
     ]) {
       const told = await site.get(`/v1/sandboxes?${query}`)
       expect(told, query).toMatchObject({ status: 422, body: { errors: [{ field }] } })
