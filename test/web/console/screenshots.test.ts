@@ -6,7 +6,14 @@ import { createFleet, type Fleet } from '../../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
 import { smallPng } from '../../support/small-png.ts'
 import { Demo, seedAround, seedHero } from './demo.ts'
-import { expectAccessible, expectNoSidewaysScroll, type Site, serveConsoleOf, useBrowser } from './setup.ts'
+import {
+  expectAccessible,
+  expectNoSidewaysScroll,
+  expectNothingCut,
+  type Site,
+  serveConsoleOf,
+  useBrowser,
+} from './setup.ts'
 
 /** `SCREENSHOTS=1` takes the pictures of the docs anew. */
 const TAKES = process.env.SCREENSHOTS === '1'
@@ -57,6 +64,7 @@ test.each(Object.keys(LOOKS) as (keyof typeof LOOKS)[])(
     for (const [name, url] of Object.entries(pages)) {
       await page.goto(url)
       await expectNoSidewaysScroll(page)
+      await expectNothingCut(page)
       await expectAccessible(page, look === 'light' ? 'all' : 'what differs by look')
       const file = path.join(FOLDER, `${name}-${look}.png`)
       if (TAKES) {
