@@ -8,7 +8,7 @@ const HEIGHT = 38
 
 /**
  * One number over time, as a line; and in words, for who does not see it. What can be counted is added up; a time or a
- * share cannot be, and is told as it was last.
+ * share cannot be, and is told as it was most recently.
  */
 export function spark({ name, unit, everyMs, values }: Trend): Html {
   const known = values.filter((value) => value !== null)
@@ -21,7 +21,7 @@ export function spark({ name, unit, everyMs, values }: Trend): Html {
   const total = known.reduce((sum, value) => sum + value, 0)
   const told = isCount
     ? `${name}: ${say(total, unit)} over the last ${over}, ${range} in each ${every}.`
-    : `${name}: ${last !== undefined && say(last, unit)} at the latest, ${range} over the last ${over}.`
+    : `${name}: most recently ${last !== undefined && say(last, unit)}, ${range} over the last ${over}.`
   return html`<figure class="trend">
     <figcaption><span>${name}</span>${
       last === undefined
