@@ -61,7 +61,7 @@ function parameterTable(parameters: Parameter[]) {
           <tbody>
             ${parameters.map(
               ({ name, in: place, description, schema }) =>
-                html`<tr><th scope="row"><code>${name}</code> (${place})</th><td>${told(schema)} ${prose(description ?? '')}</td></tr>`,
+                html`<tr><th scope="row"><code>${breakable(name)}</code> (${place})</th><td>${told(schema)} ${prose(description ?? '')}</td></tr>`,
             )}
           </tbody>
         </table>`
@@ -76,7 +76,7 @@ function fieldTable(caption: string, schema: Schema): ReturnType<typeof html> | 
           <tbody>
             ${fields.map(
               ({ name, schema, isRequired }) =>
-                html`<tr><th scope="row"><code>${name}</code>${isRequired ? '' : ' (optional)'}</th><td>${told(schema)}</td></tr>`,
+                html`<tr><th scope="row"><code>${breakable(name)}</code>${isRequired ? '' : ' (optional)'}</th><td>${told(schema)}</td></tr>`,
             )}
           </tbody>
         </table>`
@@ -120,6 +120,11 @@ function typeOf(schema: Schema): ReturnType<typeof html> | string {
   if (either) return html`${either.map((each, nth) => html`${nth === 0 ? '' : ' or '}${typeOf(each)}`)}`
   if (schema.type === 'array') return html`list of ${typeOf((schema.items ?? {}) as Schema)}`
   return typeof schema.type === 'string' ? schema.type : 'anything'
+}
+
+/** On a phone, a long name goes on in the next line where one of its words ends. */
+function breakable(name: string) {
+  return html`${name.split(/(?<=[._-])/).map((word, nth) => (nth === 0 ? word : html`<wbr>${word}`))}`
 }
 
 /** Sentences with names between backticks. */
