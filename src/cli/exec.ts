@@ -65,7 +65,7 @@ function runThere({ values, args, rest, session }: Invocation<Asked>): Promise<n
     const isOwn = exitCode !== null && (reason === 'completed' || reason === 'error')
     if (!isOwn)
       await session.complain(
-        `${id} ${status}: ${reason}${message ? `: ${harmless(message)}` : ''}. See "sandman why ${sandboxId}".`,
+        `${id} ${status}: ${reason}${message ? `: ${harmless(message).replace(/\.$/, '')}` : ''}. See "sandman why ${sandboxId}".`,
       )
     return exitCode ?? exit('broken')
   })

@@ -17,7 +17,7 @@ import { Producer } from '../queues/bullmq/producer.ts'
 import { ask, type QueueStore } from '../queues/bullmq/store.ts'
 import { flyCanary } from './canary.ts'
 import { findDatabase } from './running-file.ts'
-import { duration } from './words.ts'
+import { count, duration } from './words.ts'
 
 export type Finding = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
 
@@ -84,7 +84,7 @@ async function examineSweeps(db: Db, fleet: string): Promise<Finding[]> {
     const since = ended_at
       ? `compared with everything at ${ended_at.toISOString()}`
       : 'not compared with everything so far'
-    return { check: 'sweeper', verdict: 'ok', message: `${where}: ${instances} instances, ${since}` }
+    return { check: 'sweeper', verdict: 'ok', message: `${where}: ${count(instances, 'instance')}, ${since}` }
   })
 }
 

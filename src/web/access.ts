@@ -19,6 +19,11 @@ export function isReading(c: Context): boolean {
   return c.req.method === 'GET' || c.req.method === 'HEAD'
 }
 
+/** A browser that somebody looks at. Programs ask for something else, or for anything. */
+export function isPerson(c: Context): boolean {
+  return isReading(c) && c.req.header('accept')?.includes('text/html') === true
+}
+
 /** Lets the app that we are mounted in say who somebody is, by a login of its own. */
 export type AppAccess = (request: Request) => Scope | undefined | Promise<Scope | undefined>
 
@@ -107,8 +112,7 @@ export class Access {
     }
     const session = sessions.of(c)
     if (session) return { caller: { name: session.name, scope: session.scope, by: 'session' }, isAmbient: true }
-    const isPerson = isReading(c) && c.req.header('accept')?.includes('text/html')
-    return isPerson ? c.redirect(loginPath(c)) : unauthorized(c)
+    return isPerson(c) ? c.redirect(loginPath(c)) : unauthorized(c)
   }
 
   #limit(c: WebContext, { name, by }: Caller): Response | undefined {

@@ -8,6 +8,7 @@ import { Access, type AppAccess, nothingThere } from './access.ts'
 import { serveApi } from './api/routes.ts'
 import { serveBoard } from './board.ts'
 import { limitBody } from './body-limit.ts'
+import { tellPeople } from './console/for-people.ts'
 import { serveConsole } from './console/routes.ts'
 import { secureHeaders } from './headers.ts'
 import { serveHealth } from './health.ts'
@@ -83,6 +84,7 @@ export function buildApp(fleet: Fleet, options: AppOptions = {}): { app: WebApp;
   app.use(traceRequests(routes))
   app.use(secureHeaders(visit))
   app.use(endStreams(options.stopping ?? new AbortController().signal))
+  app.use(tellPeople(fleet))
   app.use(limitTime(routes, options.answerMs))
   app.use(access.guard)
   app.use(limitBody)

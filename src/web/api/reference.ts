@@ -1,48 +1,42 @@
 import { html } from 'hono/html'
+import { layout } from '../console/layout.ts'
+import type { View } from '../console/view.ts'
 import type { OpenApi, Operation, Parameter, Schema } from './openapi.ts'
 
-/** The document as a page, for people. Nothing but text and a stylesheet: it works where scripts do not. */
-export function referencePage({ info, paths, components }: OpenApi) {
+/** The document as a page, for people. */
+export function referencePage(view: View, { info, paths, components }: OpenApi) {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
   )
-  return html`<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8">
-    <meta name="viewport" content="width=device-width, initial-scale=1">
-    <title>${info.title}: HTTP API</title>
-    <link rel="stylesheet" href="assets/console.css">
-  </head>
-  <body>
-    <main class="reference">
-      <h1>${info.title}: HTTP API</h1>
-      <p>${info.description} Release ${info.version}. For programs: <a href="openapi.json">openapi.json</a>.</p>
-      <nav aria-label="Everything that can be asked for">
-        <ul>
-          ${operations.map(
-            ({ path, method, operation }) =>
-              html`<li><a href="#${operation.operationId}"><code>${method} ${path}</code></a> ${operation.summary}</li>`,
-          )}
-        </ul>
-      </nav>
+  return layout(view, {
+    title: 'HTTP API',
+    place: 'reference',
+    content: html`<div class="reference">
+      <div class="head"><h1>HTTP API</h1></div>
+      <p>${info.description} Release ${info.version}. For programs: <a href="${view.at('/openapi.json')}">openapi.json</a>.</p>
+      <ul class="card list" aria-label="Everything that can be asked for">
+        ${operations.map(
+          ({ path, method, operation }) =>
+            html`<li><a href="#${operation.operationId}"><code>${method} ${path}</code></a> <span class="muted">${operation.summary}</span></li>`,
+        )}
+      </ul>
       ${operations.map(operationSection)}
       ${Object.entries(components.schemas).map(
-        ([name, schema]) => html`<section id="${name}"><h2>${name}</h2>${fieldTable(name, schema)}</section>`,
+        ([name, schema]) =>
+          html`<section class="card" id="${name}"><header><h2>${name}</h2></header>${fieldTable(name, schema)}</section>`,
       )}
-    </main>
-  </body>
-</html>`
+    </div>`,
+  })
 }
 
 function operationSection({ path, method, operation }: { path: string; method: string; operation: Operation }) {
   const { operationId, summary, description, parameters, requestBody, responses } = operation
   const bodies = Object.values(requestBody?.content ?? {}).flatMap(({ schema }) => schema.anyOf ?? [schema])
   return html`
-      <section id="${operationId}">
-        <h2><code>${method} ${path}</code></h2>
-        <p>${summary}. Needs the scope <code>${operation['x-scope']}</code>.</p>
-        ${description === undefined ? '' : html`<p>${prose(description)}</p>`}
+      <section class="card" id="${operationId}">
+        <header><h2><code>${method} ${path}</code></h2></header>
+        <div class="pad"><p>${summary}. Needs the scope <code>${operation['x-scope']}</code>.</p>
+        ${description === undefined ? '' : html`<p>${prose(description)}</p>`}</div>
         ${parameters.length === 0 ? '' : parameterTable(parameters)}
         ${bodies.map((schema) => fieldTable((schema as Schema).title ?? 'Body', schema as Schema))}
         <table>
@@ -67,7 +61,7 @@ function parameterTable(parameters: Parameter[]) {
           <tbody>
             ${parameters.map(
               ({ name, in: place, description, schema }) =>
-                html`<tr><th scope="row"><code>${name}</code> (${place})</th><td>${told(schema)}${prose(description ?? '')}</td></tr>`,
+                html`<tr><th scope="row"><code>${breakable(name)}</code> (${place})</th><td>${told(schema)} ${prose(description ?? '')}</td></tr>`,
             )}
           </tbody>
         </table>`
@@ -82,7 +76,7 @@ function fieldTable(caption: string, schema: Schema): ReturnType<typeof html> | 
           <tbody>
             ${fields.map(
               ({ name, schema, isRequired }) =>
-                html`<tr><th scope="row"><code>${name}</code>${isRequired ? '' : ' (optional)'}</th><td>${told(schema)}</td></tr>`,
+                html`<tr><th scope="row"><code>${breakable(name)}</code>${isRequired ? '' : ' (optional)'}</th><td>${told(schema)}</td></tr>`,
             )}
           </tbody>
         </table>`
@@ -126,6 +120,11 @@ function typeOf(schema: Schema): ReturnType<typeof html> | string {
   if (either) return html`${either.map((each, nth) => html`${nth === 0 ? '' : ' or '}${typeOf(each)}`)}`
   if (schema.type === 'array') return html`list of ${typeOf((schema.items ?? {}) as Schema)}`
   return typeof schema.type === 'string' ? schema.type : 'anything'
+}
+
+/** On a phone, a long name goes on in the next line where one of its words ends. */
+function breakable(name: string) {
+  return html`${name.split(/(?<=[._-])/).map((word, nth) => (nth === 0 ? word : html`<wbr>${word}`))}`
 }
 
 /** Sentences with names between backticks. */

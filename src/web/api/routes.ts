@@ -1,4 +1,5 @@
 import type { Fleet } from '../../fleet/fleet.ts'
+import { viewOf } from '../console/view.ts'
 import { problem } from '../problem.ts'
 import type { Method, Routes } from '../routes.ts'
 import { ENDPOINTS } from './endpoints.ts'
@@ -15,7 +16,7 @@ export function serveApi(routes: Routes, fleet: Fleet): void {
 
   const document = openApi(fleet)
   routes.add('GET', '/openapi.json', 'read', (c) => c.json(document))
-  routes.add('GET', '/reference', 'read', (c) => c.html(referencePage(document)))
+  routes.add('GET', '/reference', 'read', (c) => c.html(referencePage(viewOf(c, fleet), document)))
 }
 
 /** A path that there is, and a method that it does not have. */

@@ -2,6 +2,7 @@ import { html } from 'hono/html'
 import type { Health } from '../../fleet/health.ts'
 import type { Overview, QueueGlance } from '../../fleet/overview.ts'
 import type { Sweep } from '../../fleet/sweep.ts'
+import { count } from '../../fleet/words.ts'
 import { SETTLED_STATES, STATES, type State } from '../../sandbox/states.ts'
 import { attention } from './attention.ts'
 import { badge, toneOfState } from './badges.ts'
@@ -73,10 +74,10 @@ function byBackend(view: View, { counts }: Overview): Html {
   }
   return html`<section class="card" id="backends" data-live aria-labelledby="backends-h">
     <header><h2 id="backends-h">By backend</h2></header>
-    <table><caption class="vh">Sandboxes by backend and state</caption>
+    <div class="sideways" role="group" tabindex="0" aria-labelledby="backends-h"><table><caption class="vh">Sandboxes by backend and state</caption>
       <thead><tr><th scope="col">Backend</th>${states.map((state) => html`<th scope="col" class="number">${state}</th>`)}</tr></thead>
       <tbody>${backends.map((backend) => html`<tr data-key="${backend}"><th scope="row">${shown(backend)}</th>${states.map((state) => cell(backend, state))}</tr>`)}</tbody>
-    </table></section>`
+    </table></div></section>`
 }
 
 function resumes({ resumes: { succeeded, failed, p50Ms, p95Ms } }: Overview): Html {
@@ -105,7 +106,7 @@ function queues(view: View, found: QueueGlance[] | null): Html {
     ${
       found === null
         ? html`<p class="none">The queues cannot be read now.</p>`
-        : html`<table><caption class="vh">What each queue holds</caption>
+        : html`<div class="sideways" role="group" tabindex="0" aria-labelledby="queues-h"><table><caption class="vh">What each queue holds</caption>
       <thead><tr><th scope="col">Queue</th><th scope="col" class="number">Waiting</th><th scope="col" class="number">Active</th><th scope="col" class="number">Later</th><th scope="col" class="number">Failed</th><th scope="col" class="number">Oldest</th></tr></thead>
       <tbody>${found.map(
         ({
@@ -117,7 +118,7 @@ function queues(view: View, found: QueueGlance[] | null): Html {
           oldestMs,
         }) => html`<tr data-key="${name}"><th scope="row">${name}</th>
         ${cell(waiting)}${cell(active)}${cell(delayed)}${cell(failed, true)}<td class="number muted">${oldestMs === null ? '' : age(oldestMs)}</td></tr>`,
-      )}</tbody></table>`
+      )}</tbody></table></div>`
     }</section>`
 }
 
@@ -129,7 +130,7 @@ const DIRECTIONS = {
 function housekeeping(view: View, { orphans, sweeps }: Overview): Html {
   return html`<section class="card" id="sweeps" data-live aria-labelledby="sweeps-h">
     <header><h2 id="sweeps-h">Sweeper</h2><span class="small muted">our rows and the providers, compared</span></header>
-    <table><caption class="vh">Orphans, in both directions</caption>
+    <div class="sideways" role="group" tabindex="0" aria-labelledby="sweeps-h"><table><caption class="vh">Orphans, in both directions</caption>
       <thead><tr><th scope="col">Orphans</th><th scope="col" class="number">Open</th><th scope="col" class="number">Ended today</th></tr></thead>
       <tbody>${orphans.map(
         ({
@@ -139,7 +140,7 @@ function housekeeping(view: View, { orphans, sweeps }: Overview): Html {
           endedLastDay,
         }) => html`<tr data-key="${kind}"><th scope="row">${words(kind)} <span class="small muted">${DIRECTIONS[direction]}</span></th>
         <td class="number ${open === 0 ? 'muted' : ''}">${number(open)}</td><td class="number ${endedLastDay === 0 ? 'muted' : ''}">${number(endedLastDay)}</td></tr>`,
-      )}</tbody></table>
+      )}</tbody></table></div>
     ${sweeps.length === 0 ? html`<p class="none">Nothing was swept yet.</p>` : html`<ul class="list">${sweeps.map((sweep) => sweepRow(view, sweep))}</ul>`}
   </section>`
 }
@@ -156,7 +157,7 @@ function sweepRow(view: View, sweep: Sweep): Html {
   const why = stopped?.because ?? failing?.message ?? (isUnswept ? 'No worker has been there for long.' : undefined)
   return html`<li data-key="${backend}/${place}">${verdict}<span>${shown(backend)} <span class="muted small">${shown(place, 80)}</span></span>
     <span class="small muted">${endedAt ? html`${ageOf(view, endedAt)} ago` : 'not yet whole'}</span>
-    <span class="what">${why ? shown(why, 400) : `${number(instances)} instances and ${number(checkpoints)} checkpoints were seen.`}</span></li>`
+    <span class="what">${why ? shown(why, 400) : `Seen: ${count(instances, 'instance')} and ${count(checkpoints, 'checkpoint')}.`}</span></li>`
 }
 
 function trends({ trends }: Overview): Html {

@@ -6,7 +6,7 @@ import type { Html, View } from './view.ts'
 export type PageParts = {
   title: string
   /** Which of the places in the head of the page this belongs to. */
-  place?: 'front' | 'sandboxes'
+  place?: 'front' | 'sandboxes' | 'reference'
   /** Where it is told what has changed, when this page is to stay true. */
   stream?: string
   /** What is read out when it has changed. */
@@ -45,7 +45,7 @@ export function layout(view: View, { title, place, stream, say, content }: PageP
         <a href="${at('/')}"${here('front')}>Overview</a>
         <a href="${at('/sandboxes')}"${here('sandboxes')}>Sandboxes</a>
         <a href="${at('/queues')}">Queues</a>
-        <a href="${at('/reference')}">API</a>
+        <a href="${at('/reference')}"${here('reference')}>API</a>
       </nav>
       <form class="find" role="search" method="get" action="${at('/sandboxes')}">
         <label class="vh" for="find">Find by id</label>

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { isSandmanError } from '../../errors.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import { isExecutionId, isOperationId, isSandboxId } from '../../fleet/requests.ts'
+import type { State } from '../../sandbox/states.ts'
 import { pairs, readForm } from './form.ts'
 import { filtersIn, listPage, PAGE_SIZE } from './list.ts'
 import { newPage, spawnRequest } from './new.ts'
@@ -21,7 +22,8 @@ export function serveList(pages: Pages, fleet: Fleet): void {
     try {
       const found = await fleet.list({
         limit: PAGE_SIZE,
-        ...(state && { state }),
+        // A word that is not known is refused by whoever reads the request.
+        ...(state && { state: state as State }),
         ...(backend && { backend }),
         ...(id && { id }),
         ...(metadata && { metadata: pairs(metadata, 'metadata') }),

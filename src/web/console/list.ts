@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import type { Page, Sandbox } from '../../fleet/views.ts'
-import { IN_FLIGHT_STATES, SETTLED_STATES, STATES, type State } from '../../sandbox/states.ts'
+import { IN_FLIGHT_STATES, SETTLED_STATES } from '../../sandbox/states.ts'
 import { stateBadge } from './badges.ts'
 import { chips } from './facts.ts'
 import { layout } from './layout.ts'
@@ -13,13 +13,12 @@ import { type Html, type View, withQuery } from './view.ts'
 export const PAGE_SIZE = 50
 
 /** What is looked for, as it stands in the address of the page. */
-export type Filters = { id: string; state: State | undefined; backend: string; metadata: string }
+export type Filters = { id: string; state: string; backend: string; metadata: string }
 
 export function filtersIn(query: (name: string) => string | undefined): Filters {
-  const state = query('state')
   return {
     id: query('id')?.trim() ?? '',
-    state: STATES.find((known) => known === state),
+    state: query('state')?.trim() ?? '',
     backend: query('backend')?.trim() ?? '',
     metadata: query('metadata')?.trim() ?? '',
   }

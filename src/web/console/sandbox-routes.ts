@@ -1,4 +1,5 @@
 import { html } from 'hono/html'
+import { SandmanError } from '../../errors.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import type { Execution, Operation, Sandbox } from '../../fleet/views.ts'
 import { type Action, actionPath, actionsFor, question, VERBS, type Verb } from './actions.ts'
@@ -86,6 +87,7 @@ export function serveSandbox(pages: Pages, fleet: Fleet): void {
 
   pages.post('/sandboxes/:id/executions', async (c, view) => {
     const { command = '' } = await readForm(c)
+    if (command.trim() === '') throw new SandmanError('request_invalid', 'command: there is nothing to run.')
     // Whoever types a command into the page of a sandbox wants it to run, wherever that has to be made first.
     const { execution } = await fleet.execute(c.req.param('id') ?? '', { command: shell(command), ifLost: 'respawn' })
     return c.redirect(view.at(`/executions/${execution.id}`), 303)

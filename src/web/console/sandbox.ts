@@ -93,7 +93,7 @@ const RUN_SAYS: Partial<Record<Sandbox['state'], string>> = {
 function runForm(view: View, { id, state }: Sandbox): Html {
   return html`<form class="pad" method="post" action="${view.at(`/sandboxes/${id}/executions`)}">
     <div class="row"><label class="vh" for="command">Command</label>
-      <input id="command" name="command" type="text" class="mono" required maxlength="32000" placeholder="npm test" autocomplete="off" spellcheck="false" aria-describedby="run-says">
+      <input id="command" name="command" type="text" class="mono" required pattern=".*\\S.*" title="A command" maxlength="32000" placeholder="npm test" autocomplete="off" spellcheck="false" aria-describedby="run-says">
       <button class="first">Run</button></div>
     <p class="small muted" id="run-says" data-live>${RUN_SAYS[state] ?? `Waits until it is no longer ${state}.`}</p>
   </form>`

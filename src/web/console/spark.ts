@@ -6,20 +6,31 @@ import type { Html } from './view.ts'
 const WIDTH = 200
 const HEIGHT = 38
 
-/** One number over time, as a line; and in words, for who does not see it. */
+/**
+ * One number over time, as a line; and in words, for who does not see it. What can be counted is added up; a time or a
+ * share cannot be, and is told as it was most recently.
+ */
 export function spark({ name, unit, everyMs, values }: Trend): Html {
   const known = values.filter((value) => value !== null)
   const last = known.at(-1)
   const [lowest, highest] = [Math.min(...known), Math.max(...known)]
   const over = `${Math.round((everyMs * values.length) / 3_600_000)} h`
-  const told =
-    last === undefined
-      ? `${name}: nothing is known of the last ${over}.`
-      : `${name}: ${say(last, unit)} now, between ${say(lowest, unit)} and ${say(highest, unit)} over the last ${over}.`
+  const every = `${Math.round(everyMs / 60_000)} min`
+  const range = `${say(lowest, unit)} to ${say(highest, unit)}`
+  const isCount = unit === 'count'
+  const total = known.reduce((sum, value) => sum + value, 0)
+  const told = isCount
+    ? `${name}: ${say(total, unit)} over the last ${over}, ${range} in each ${every}.`
+    : `${name}: most recently ${last !== undefined && say(last, unit)}, ${range} over the last ${over}.`
   return html`<figure class="trend">
-    <figcaption><span>${name}</span><b>${last === undefined ? 'none' : say(last, unit)}</b>
-      ${last === undefined ? '' : `${say(lowest, unit)} to ${say(highest, unit)}`}</figcaption>
-    <svg class="spark" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${told}">
+    <figcaption><span>${name}</span>${
+      last === undefined
+        ? html`<b>none</b>`
+        : isCount
+          ? html`<b>${say(total, unit)}</b><span>${range} per ${every}</span>`
+          : html`<b>${say(last, unit)} <small>latest</small></b><span>${range}</span>`
+    }</figcaption>
+    <svg class="spark" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${last === undefined ? `${name}: nothing is known of the last ${over}.` : told}">
       ${last !== undefined && curve(values, unit === 'percent' ? [0, 100] : [0, highest])}
     </svg>
   </figure>`

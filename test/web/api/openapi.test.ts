@@ -94,8 +94,9 @@ test('the document and the reference are served, and the reference needs nothing
   const page = await (await site.fetch('/reference')).text()
   for (const { method, path } of ENDPOINTS)
     expect(page).toContain(`<h2><code>${method} ${path.replaceAll(':id', '{id}')}</code></h2>`)
-  expect(page).toContain('href="assets/console.css"')
-  expect(page).not.toMatch(/<script|<style| style=|https?:/)
+  expect(page).toContain('href="/assets/console.css?')
+  expect(page).not.toMatch(/<script(?! src="\/)|<style| style=|https?:/)
+  expect(page).not.toMatch(/[a-z]\.[A-Z]/) // between two sentences there is a space
   const ids = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
   for (const [, target] of page.matchAll(/href="#([^"]+)"/g)) expect(ids).toContain(target)
 })

@@ -82,6 +82,14 @@ export async function expectNoSidewaysScroll(page: Page): Promise<void> {
   expect(inside).toBeLessThanOrEqual(outside)
 }
 
+/** Nothing reaches out of a card, where it could not be seen. */
+export async function expectNothingCut(page: Page): Promise<void> {
+  const cut = await page.evaluate<string[]>(
+    `[...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth).map((card) => card.innerText.slice(0, 80))`,
+  )
+  expect(cut, page.url()).toEqual([])
+}
+
 type Violation = { id: string; help: string; nodes: { html: string; failureSummary: string }[] }
 
 /** What may differ by colour, and by the width of the window; all else is the same on every screen. */

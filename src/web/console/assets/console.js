@@ -190,6 +190,14 @@ addEventListener('keydown', (event) => {
   one('#find')?.focus()
 })
 
+// What is a link without scripts is called a button, and does what buttons do.
+addEventListener('keydown', (event) => {
+  const button = event.key === ' ' && event.target.closest('a[role=button]')
+  if (!button) return
+  event.preventDefault() // or the page would scroll
+  if (!event.repeat) button.click()
+})
+
 addEventListener('click', async (event) => {
   const asks = event.target.closest('[data-dialog]')
   const dialog = asks && document.getElementById(asks.dataset.dialog)
