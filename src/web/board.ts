@@ -101,7 +101,9 @@ async function makeBoard(
   createBullBoard({
     queues: queues.map(({ name, queue }) => new BullMQAdapter(queue, { displayName: name, readOnlyMode })),
     serverAdapter,
-    options: { uiConfig: { boardTitle: 'Sandman queues' } },
+    options: {
+      uiConfig: { boardTitle: 'Sandman queues', miscLinks: [{ text: 'Sandman console', url: `${basePath}/` }] },
+    },
   })
   // It finds its files by the whole path.
   const pages = new Hono({ getPath: (request) => `${basePath}${withoutBase(getPath(request), basePath)}` })
