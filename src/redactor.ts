@@ -8,7 +8,7 @@ export function createRedactor(secrets: string[]): (line: string) => string {
     .filter((secret) => secret.length >= 6)
     .map((secret) => escapeRegExp(JSON.stringify(secret).slice(1, -1)))
   // Each part has a bound, and a scheme begins where a word does: a line may be as long as somebody likes, and is written by anybody.
-  const urlPassword = /(?<!\w)(\w{1,32}:\/\/[^\s:@/"]{0,256}:)[^\s@"]{1,512}@/g
+  const urlPassword = /(?<!\w)(\w{1,32}:\/\/[^\s:@/"]{0,256}:)[^\s@/"]{1,512}@/g
   const knownSecrets = known.length > 0 ? new RegExp(known.join('|'), 'g') : undefined
   return (line) => {
     const withoutUrls = line.replace(urlPassword, '$1[redacted]@')

@@ -88,7 +88,7 @@ describe('the log', () => {
 test('redacts a line of any length and of any letters in a moment', () => {
   const redact = createRedactor(['a-secret-of-this-test'])
   for (const part of ['a', 'a://', 'a://b:', 'a://b:c', ':', '//:'])
-    expect(redact(part.repeat(1_000_000)).length).toBeGreaterThan(0)
+    expect(redact(part.repeat(300_000)).length).toBeGreaterThan(0)
   expect(redact('postgres://user:pass@host and "xhttp://u:p@h"')).toBe(
     'postgres://user:[redacted]@host and "xhttp://u:[redacted]@h"',
   )
