@@ -1,4 +1,5 @@
 import { html } from 'hono/html'
+import { UNSEEN } from '../../unseen.ts'
 import type { Html, View } from './view.ts'
 
 /**
@@ -7,12 +8,8 @@ import type { Html, View } from './view.ts'
  */
 export function shown(text: string, max = 2_000): string {
   const cut = text.length <= max ? text : `${text.slice(0, max).replace(/[\ud800-\udbff]$/, '')}…`
-  return cut.replaceAll(UNSEEN, (character) => `[U+${hex(character)}]`)
+  return cut.replaceAll(UNSEEN, (character) => (/[\t\n]/.test(character) ? character : `[U+${hex(character)}]`))
 }
-
-/** Controls but for tab and line feed; marks, embeddings, overrides and isolates of direction; what has no width; tags; halves. */
-const UNSEEN =
-  /(?![\t\n])\p{Cc}|[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Cs}/gu
 
 function hex(character: string): string {
   return (character.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')
