@@ -1,5 +1,5 @@
 import { type Browser, chromium } from 'playwright-core'
-import { findOrInstall, findProgram } from './debian.ts'
+import { findOrInstall, findProgram } from '../../proof/debian.ts'
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
 /** A first run may have to fetch it. */

@@ -4,12 +4,12 @@ import path from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
+import { findRedisServer, lookForRedis, startRedisServer } from '../../proof/redis.ts'
 import { startEmbeddedPostgres } from '../../src/embedded/postgres.ts'
 import { Events } from '../../src/events.ts'
 import { migrateAll } from '../../src/fleet/migrate.ts'
 import { TEMPLATE_DATABASE } from './database.ts'
 import { offerEngine } from './docker/offer-engine.ts'
-import { findRedisServer, startRedisServer } from './redis.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -31,7 +31,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   process.env.NODE_COMPILE_CACHE = path.resolve('node_modules/.cache/sandman-test')
   const [postgres, redisServer] = await Promise.all([
     startEmbeddedPostgres({ folder, disposable: true }),
-    findRedisServer(process.env.REDIS_URL !== undefined),
+    process.env.REDIS_URL === undefined ? findRedisServer() : lookForRedis(),
   ])
   const redis = process.env.REDIS_URL === undefined ? await startRedisServer(redisServer as string) : undefined
   const postgresUrl = postgres.url.replace(/[^/]+$/, 'postgres')

@@ -4,8 +4,8 @@ import http from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { findOrInstall, findProgram } from '../../../proof/debian.ts'
 import { ServiceFailed, startService } from '../../../src/embedded/service.ts'
-import { findOrInstall, findProgram } from '../debian.ts'
 import { importImage } from './image.ts'
 
 const run = promisify(execFile)

@@ -29,7 +29,7 @@ export async function findOrInstall<T>(
   for (let tries = 0; ; tries++) {
     const found = await look()
     if (found !== undefined || !mayInstall || tries === TRIES) return found
-    if (tries === 0) process.stderr.write(`Installing Debian's ${packages[0]} for the tests\n`)
+    if (tries === 0) process.stderr.write(`Installing Debian's ${packages[0]}\n`)
     await install(packages)
   }
 }
