@@ -13,6 +13,7 @@ import { letLoose, type Plan } from '../support/crowd.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn, PROVIDER_RESULTS } from '../support/ledger.ts'
 import { check, PROPERTY_TIMEOUT_MS } from '../support/property.ts'
+import { isThorough } from '../support/thorough.ts'
 
 let database: TestDatabase
 let crowd: DbHandle
@@ -75,7 +76,7 @@ test('whatever a crowd does to two sandboxes at once, the invariants hold and ev
       expect(places).toEqual(places.toSorted((a, b) => a - b))
     }
   })
-  await check(property, { runs: 150 })
+  await check(property, { runs: isThorough ? 150 : 60 })
 })
 
 test('a crowd really waits for each other’s locks', async () => {

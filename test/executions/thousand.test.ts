@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest'
 import type { Execution } from '../../src/index.ts'
 import { forkWorker } from '../support/crash.ts'
+import { isThorough } from '../support/thorough.ts'
 import { describeExecutions, textOf } from './setup.ts'
 
 const SANDBOXES = 20
 const EACH = 50
+const ROUNDS = isThorough ? 20 : 5
 
 describeExecutions(
   'a thousand executions at once on one worker',
@@ -28,7 +30,7 @@ describeExecutions(
       const startedMs = Math.round(performance.now() - askedAt)
       const starting = await worker.measure()
 
-      for (let round = 0; round < 20; round++) {
+      for (let round = 0; round < ROUNDS; round++) {
         for (const [nth, agent] of agents().entries()) agent.write(`agent ${nth} says ${round}\n`)
         await new Promise((resolve) => setTimeout(resolve, 100))
       }
@@ -41,7 +43,7 @@ describeExecutions(
       expect(ended.filter(({ execution }) => execution.status !== 'succeeded')).toEqual([])
       for (const [nth, { id }] of executions.entries()) {
         if (nth % 25 !== 0) continue
-        const lines = Array.from({ length: 20 }, (_, round) => `agent ${nth} says ${round}\n`)
+        const lines = Array.from({ length: ROUNDS }, (_, round) => `agent ${nth} says ${round}\n`)
         expect(await textOf(world(), id)).toBe(lines.join(''))
       }
       console.info(

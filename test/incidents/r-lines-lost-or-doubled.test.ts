@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { BRIEF, bytesOf, endOf, textOf, work } from '../executions/setup.ts'
 import { forkWorker } from '../support/crash.ts'
 import { describeIncident } from '../support/describe-world.ts'
+import { isThorough } from '../support/thorough.ts'
 
 describeIncident(
   'R: re-attaching to an output lost lines, or doubled them',
@@ -36,19 +37,22 @@ describeIncident(
   { patience: BRIEF, stores: ['postgres'] },
 )
 
+const MEGABYTES = isThorough ? 20 : 5
 const CUTS = 200
-const KILLED_AT = [4_000_000, 9_000_000, 14_000_000]
+/** So that all cuts have been made when three quarters have been read. */
+const BYTES_BETWEEN_CUTS = (MEGABYTES * 1_000_000 * 0.7) / CUTS
+const KILLED_AT = [0.2, 0.45, 0.7].map((part) => part * MEGABYTES * 1_000_000)
 
 describeIncident(
   'R, at length',
   (world) => {
-    test('20 MB of numbered lines, cut 200 times at random places, and over three killed workers', {
+    test(`${MEGABYTES} MB of numbered lines, cut ${CUTS} times at random places, and over three killed workers`, {
       timeout: 240_000,
     }, async () => {
       const { fleet, provider } = world()
       let worker = await forkWorker(world(), { patience: BRIEF })
       const lines: string[] = []
-      for (let nth = 0, bytes = 0; bytes < 20_000_000; nth++) {
+      for (let nth = 0, bytes = 0; bytes < MEGABYTES * 1_000_000; nth++) {
         lines.push(`${nth}: ${'x'.repeat(nth % 100)}\n`)
         bytes += (lines.at(-1) as string).length
       }
@@ -58,7 +62,7 @@ describeIncident(
       provider.breaksStreams = () => {
         if (cuts >= CUTS) return undefined
         cuts++
-        return { afterBytes: 1 + Math.floor(random() * 140_000), how: random() < 0.5 ? 'reset' : 'end' }
+        return { afterBytes: 1 + Math.floor(random() * 2 * BYTES_BETWEEN_CUTS), how: random() < 0.5 ? 'reset' : 'end' }
       }
       const { execution, agent } = await work(world())
       agent.write(all)
@@ -66,7 +70,7 @@ describeIncident(
         await expect
           .poll(async () => (await fleet.execution(execution.id)).execution.outputBytes, {
             timeout: 60_000,
-            interval: 5,
+            interval: 20,
           })
           .toBeGreaterThan(bytes)
         worker.child.kill('SIGKILL')

@@ -3,10 +3,11 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startPrivateRedis } from '../support/redis.ts'
 import { describeStores, type StoreKind } from '../support/stores.ts'
+import { isThorough } from '../support/thorough.ts'
 import { createWorld, type World } from '../support/world.ts'
 
 /** Four operations each. */
-const SANDBOXES = 50
+const SANDBOXES = isThorough ? 50 : 15
 
 /** Everything that the queue knows, schedules and locks included. */
 async function forget(kind: StoreKind, { home }: World): Promise<void> {
@@ -37,7 +38,7 @@ describeStores('incident T: the queue forgot everything', (kind) => {
     await redis?.stop()
   })
 
-  test('in the middle of 200 operations: all settle, and none is done twice', async () => {
+  test(`in the middle of ${4 * SANDBOXES} operations: all settle, and none is done twice`, async () => {
     const { fleet, provider } = world
     const worker = await world.startWorker()
     const spawned = await Promise.all(

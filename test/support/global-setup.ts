@@ -1,4 +1,4 @@
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, statfs } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { Redis } from 'ioredis'
@@ -25,7 +25,7 @@ declare module 'vitest' {
 
 /** Private services for this run of the tests, on free ports. They end with the run, however it ends. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-test-'))
+  const folder = await mkdtemp(path.join(await quickFolder(), 'sandman-test-'))
   // Hundreds of processes are started from the same sources: they are compiled once. Not in the folder, which would come back:
   // Node writes at the very end of a process.
   process.env.NODE_COMPILE_CACHE = path.resolve('node_modules/.cache/sandman-test')
@@ -45,6 +45,19 @@ export default async function setup(project: TestProject): Promise<() => Promise
     if (process.env.REDIS_URL !== undefined) await removeTestKeys(process.env.REDIS_URL)
     await Promise.all([postgres.stop(), redis?.stop(), engine.stop()])
   }
+}
+
+/** What the databases of a whole run may need at once, with much to spare: a copy is 10 MB, and the largest are some hundreds. */
+const ROOM_BYTES_MIN = 4_000_000_000
+
+/**
+ * In memory, where there is room for it. Hundreds of databases are made and dropped in a run, each of them some hundreds of files, and
+ * ext4 looks at every inode that was freed a moment ago before it finds one for the next file: that took a tenth of all the time.
+ */
+async function quickFolder(): Promise<string> {
+  const memory = await statfs('/dev/shm').catch(() => undefined)
+  const room = memory ? memory.bavail * memory.bsize : 0
+  return room >= ROOM_BYTES_MIN && os.freemem() >= ROOM_BYTES_MIN ? '/dev/shm' : os.tmpdir()
 }
 
 /** Migrated once; every test file gets a copy of it. */
