@@ -6,7 +6,8 @@ import { Producer } from '../src/queues/bullmq/producer.ts'
 import { QUEUE_OF_KIND } from '../src/queues/catalog.ts'
 import { noopAbilities } from './noop-backend.ts'
 import { makeRunning } from './rows.ts'
-import type { MeasuredKind, Place } from './subjects/order.ts'
+import type { Subject } from './subject.ts'
+import type { Measured, MeasuredKind, Place } from './subjects/order.ts'
 
 /** Requests under way at a time while a queue is filled. */
 const AT_ONCE = 32
@@ -40,6 +41,15 @@ export async function openLane(place: Place) {
     makeRunning: (count: number) => makeRunning(handle.pool, { fleet: name, count }),
     closeQueue: async (kind: MeasuredKind) => (await queueOf(kind)).pause(),
     openQueue: async (kind: MeasuredKind) => (await queueOf(kind)).resume(),
+
+    /** Fills the queue while nobody may take from it, and lets one process have all of it. */
+    async drain(subject: Subject, kind: MeasuredKind, count: number, fill: () => Promise<void>): Promise<Measured> {
+      await this.closeQueue(kind)
+      await fill()
+      const measured = subject.ask<Measured>('drain', count)
+      await this.openQueue(kind)
+      return measured
+    },
 
     /** Asks for it as an app does: the row, then the bell. */
     async request(kind: MeasuredKind, sandboxIds: readonly string[]): Promise<void> {

@@ -3,11 +3,21 @@ import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { printJson, printTable, refuse, say } from '../proof/report.ts'
 import { startServers } from '../proof/servers.ts'
+import { usualWay } from './beside-the-usual-way.ts'
+import { enqueue } from './enqueue.ts'
+import { latency } from './latency.ts'
 import { operations } from './operations.ts'
+import { scaling } from './scaling.ts'
 import { isMet, type Row, type Section } from './section.ts'
 import { SIZES } from './sizes.ts'
 
-const SECTIONS: Record<string, Section> = { operations }
+const SECTIONS: Record<string, Section> = {
+  operations,
+  latency,
+  enqueue,
+  scaling,
+  'usual-way': usualWay,
+}
 
 const USAGE = `npm run bench -- [section …] [--quick] [--json] [--profile folder]
 

@@ -1,12 +1,9 @@
 import { say } from '../proof/report.ts'
 import { type Lane, openLane } from './lane.ts'
-import type { Bench, Result, Row } from './section.ts'
+import { type Bench, type Result, type Row, STORES, type Store } from './section.ts'
 import { median, rounded } from './statistics.ts'
 import { type Subject, startSubject } from './subject.ts'
 import { MEASURED_KINDS, type Measured, type MeasuredKind } from './subjects/order.ts'
-
-export const STORES = ['redis', 'postgres'] as const
-export type Store = (typeof STORES)[number]
 
 /** What the ratio of a worker to what its queue and its statements allow has to be. */
 export const EFFICIENCY_GOAL = 0.9
@@ -52,8 +49,8 @@ async function measure({ servers, sizes, profileFolder }: Bench, store: Store) {
     for (let round = 0; round <= rounds; round++) {
       const figures = { worker: {}, bullmq: {}, sql: {} } as Rounds[number]
       for (const kind of MEASURED_KINDS) {
-        figures.worker[kind] = await drain(lane, worker, kind, () => lane.request(kind, ours), sandboxes)
-        figures.bullmq[kind] = await drain(bare, bullmq, kind, () => bare.ring(kind, sandboxes), sandboxes)
+        figures.worker[kind] = await lane.drain(worker, kind, sandboxes, () => lane.request(kind, ours))
+        figures.bullmq[kind] = await bare.drain(bullmq, kind, sandboxes, () => bare.ring(kind, sandboxes))
         figures.sql[kind] = await sql.ask<Measured>('drain', { kind, sandboxIds: others })
       }
       if (round > 0) measured.push(figures)
@@ -68,20 +65,6 @@ async function measure({ servers, sizes, profileFolder }: Bench, store: Store) {
     await Promise.all(Object.values(subjects).map((subject) => subject.stop()))
     await Promise.all([lane.close(), bare.close()])
   }
-}
-
-async function drain(
-  lane: Lane,
-  subject: Subject,
-  kind: MeasuredKind,
-  fill: () => Promise<void>,
-  count: number,
-): Promise<Measured> {
-  await lane.closeQueue(kind)
-  await fill()
-  const measured = subject.ask<Measured>('drain', count)
-  await lane.openQueue(kind)
-  return measured
 }
 
 /** A rate is worth nothing if it is not the rate of what was asked for. */

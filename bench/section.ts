@@ -9,6 +9,10 @@ export type Bench = {
   profileFolder: string | undefined
 }
 
+/** Where queues may live: everything is measured on each. */
+export const STORES = ['redis', 'postgres'] as const
+export type Store = (typeof STORES)[number]
+
 /** One line of the table: a figure beside what it is measured against. */
 export type Row = {
   figure: string

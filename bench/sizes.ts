@@ -1,12 +1,34 @@
 /** How much is measured. One place for all of it, so that what takes how long can be seen. */
 export type Sizes = {
   operations: { sandboxes: number; rounds: number }
+  latency: { requests: number }
+  enqueue: { requests: number }
+  scaling: { sandboxes: number; rounds: number; workersMax: number }
+  usualWay: { sandboxes: number; rounds: number }
 }
 
 export const SIZES = {
-  full: { operations: { sandboxes: 2_000, rounds: 7 } },
+  full: {
+    operations: { sandboxes: 2_000, rounds: 7 },
+    latency: { requests: 1_000 },
+    enqueue: { requests: 1_000 },
+    scaling: { sandboxes: 2_000, rounds: 3, workersMax: 8 },
+    usualWay: { sandboxes: 2_000, rounds: 5 },
+  },
   /** All of it within three minutes. */
-  quick: { operations: { sandboxes: 600, rounds: 3 } },
+  quick: {
+    operations: { sandboxes: 600, rounds: 3 },
+    latency: { requests: 200 },
+    enqueue: { requests: 200 },
+    scaling: { sandboxes: 400, rounds: 1, workersMax: 8 },
+    usualWay: { sandboxes: 400, rounds: 2 },
+  },
   /** Shows that it works, and measures nothing. */
-  tiny: { operations: { sandboxes: 8, rounds: 1 } },
+  tiny: {
+    operations: { sandboxes: 8, rounds: 1 },
+    latency: { requests: 4 },
+    enqueue: { requests: 4 },
+    scaling: { sandboxes: 8, rounds: 1, workersMax: 2 },
+    usualWay: { sandboxes: 8, rounds: 1 },
+  },
 } as const satisfies Record<string, Sizes>

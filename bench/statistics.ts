@@ -16,3 +16,10 @@ export function percentile(values: readonly number[], percent: number): number {
 export function rounded(value: number, digits = 3): number {
   return Number(value.toPrecision(digits))
 }
+
+export type Percentiles = { p50: number; p99: number }
+
+/** Of something that is waited for: how long as a rule, and how long at worst. */
+export function percentiles(values: readonly number[]): Percentiles {
+  return { p50: rounded(percentile(values, 50)), p99: rounded(percentile(values, 99)) }
+}
