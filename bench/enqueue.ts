@@ -64,15 +64,17 @@ async function measure({ servers, sizes }: Bench, store: Store, counts: () => Co
       await bare.ring('pause', 1)
       if (nth >= WARM_UP) bares.push(moment() - insertedAt)
     }
-    worker = await startSubject('worker', place('ours')) // only now, because it looks at its queues also when there is nothing
-    await lane.drain(worker, 'pause', ids.length, async () => {})
+    // Only now, because it looks at its queues also when there is nothing; and what it does at first is not counted.
+    const started = await startSubject('worker', place('ours'))
+    worker = started
+    await lane.drain(started, 'pause', ids.length, async () => {})
     const others = await lane.makeRunning(requests)
     let before = { counts: NONE, commands: 0 }
-    await lane.drain(worker, 'pause', requests, async () => {
+    await lane.drain(started, 'pause', requests, async () => {
       await lane.request('pause', others)
-      before = { counts: await worker.ask<Counts>('counts'), commands: await commandsOf(redis) }
+      before = { counts: await started.ask<Counts>('counts'), commands: await commandsOf(redis) }
     })
-    const after = { counts: await worker.ask<Counts>('counts'), commands: await commandsOf(redis) }
+    const after = { counts: await started.ask<Counts>('counts'), commands: await commandsOf(redis) }
     const worked = difference(after.counts, before.counts)
     return {
       pause_ms: percentiles(ours),

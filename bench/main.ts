@@ -5,6 +5,7 @@ import { printJson, printTable, refuse, say } from '../proof/report.ts'
 import { startServers } from '../proof/servers.ts'
 import { usualWay } from './beside-the-usual-way.ts'
 import { enqueue } from './enqueue.ts'
+import { housekeeping } from './housekeeping.ts'
 import { latency } from './latency.ts'
 import { operations } from './operations.ts'
 import { scaling } from './scaling.ts'
@@ -17,6 +18,7 @@ const SECTIONS: Record<string, Section> = {
   enqueue,
   scaling,
   'usual-way': usualWay,
+  housekeeping,
 }
 
 const USAGE = `npm run bench -- [section …] [--quick] [--json] [--profile folder]

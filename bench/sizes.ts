@@ -5,6 +5,7 @@ export type Sizes = {
   enqueue: { requests: number }
   scaling: { sandboxes: number; rounds: number; workersMax: number }
   usualWay: { sandboxes: number; rounds: number }
+  housekeeping: { rows: readonly number[]; due: number }
 }
 
 export const SIZES = {
@@ -14,6 +15,7 @@ export const SIZES = {
     enqueue: { requests: 1_000 },
     scaling: { sandboxes: 2_000, rounds: 3, workersMax: 8 },
     usualWay: { sandboxes: 2_000, rounds: 5 },
+    housekeeping: { rows: [10_000, 100_000, 1_000_000], due: 100 },
   },
   /** All of it within three minutes. */
   quick: {
@@ -22,6 +24,7 @@ export const SIZES = {
     enqueue: { requests: 200 },
     scaling: { sandboxes: 400, rounds: 1, workersMax: 8 },
     usualWay: { sandboxes: 400, rounds: 2 },
+    housekeeping: { rows: [10_000, 100_000], due: 100 },
   },
   /** Shows that it works, and measures nothing. */
   tiny: {
@@ -30,5 +33,6 @@ export const SIZES = {
     enqueue: { requests: 4 },
     scaling: { sandboxes: 8, rounds: 1, workersMax: 2 },
     usualWay: { sandboxes: 8, rounds: 1 },
+    housekeeping: { rows: [500, 1_000], due: 5 },
   },
 } as const satisfies Record<string, Sizes>
