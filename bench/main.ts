@@ -5,12 +5,14 @@ import { printJson, printTable, refuse, say } from '../proof/report.ts'
 import { startServers } from '../proof/servers.ts'
 import { usualWay } from './beside-the-usual-way.ts'
 import { enqueue } from './enqueue.ts'
+import { footprint } from './footprint.ts'
 import { housekeeping } from './housekeeping.ts'
 import { latency } from './latency.ts'
 import { operations } from './operations.ts'
 import { scaling } from './scaling.ts'
 import { isMet, type Row, type Section } from './section.ts'
 import { SIZES } from './sizes.ts'
+import { streams } from './streams.ts'
 
 const SECTIONS: Record<string, Section> = {
   operations,
@@ -19,6 +21,8 @@ const SECTIONS: Record<string, Section> = {
   scaling,
   'usual-way': usualWay,
   housekeeping,
+  streams,
+  footprint,
 }
 
 const USAGE = `npm run bench -- [section …] [--quick] [--json] [--profile folder]

@@ -6,6 +6,9 @@ export type Sizes = {
   scaling: { sandboxes: number; rounds: number; workersMax: number }
   usualWay: { sandboxes: number; rounds: number }
   housekeeping: { rows: readonly number[]; due: number }
+  /** Each of those that run at once writes so many records of so many bytes, one every so often. */
+  streams: { concurrent: number; records: number; bytes: number; everyMs: number; fastMb: number }
+  footprint: { starts: number; idleMs: number }
 }
 
 export const SIZES = {
@@ -16,6 +19,8 @@ export const SIZES = {
     scaling: { sandboxes: 2_000, rounds: 3, workersMax: 8 },
     usualWay: { sandboxes: 2_000, rounds: 5 },
     housekeeping: { rows: [10_000, 100_000, 1_000_000], due: 100 },
+    streams: { concurrent: 1_000, records: 60, bytes: 512, everyMs: 500, fastMb: 256 },
+    footprint: { starts: 5, idleMs: 5_000 },
   },
   /** All of it within three minutes. */
   quick: {
@@ -25,6 +30,8 @@ export const SIZES = {
     scaling: { sandboxes: 400, rounds: 1, workersMax: 8 },
     usualWay: { sandboxes: 400, rounds: 2 },
     housekeeping: { rows: [10_000, 100_000], due: 100 },
+    streams: { concurrent: 300, records: 20, bytes: 512, everyMs: 500, fastMb: 48 },
+    footprint: { starts: 1, idleMs: 1_000 },
   },
   /** Shows that it works, and measures nothing. */
   tiny: {
@@ -34,5 +41,7 @@ export const SIZES = {
     scaling: { sandboxes: 8, rounds: 1, workersMax: 2 },
     usualWay: { sandboxes: 8, rounds: 1 },
     housekeeping: { rows: [500, 1_000], due: 5 },
+    streams: { concurrent: 4, records: 20, bytes: 64, everyMs: 100, fastMb: 1 },
+    footprint: { starts: 1, idleMs: 0 },
   },
 } as const satisfies Record<string, Sizes>
