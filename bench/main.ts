@@ -25,16 +25,22 @@ const SECTIONS: Record<string, Section> = {
   footprint,
 }
 
+/** Said of one backend, and so only when it is asked for. */
+const BESIDES: Record<string, Section> = {
+  'kubernetes-watch': async (bench) => (await import('./kubernetes-watch.ts')).kubernetesWatch(bench),
+}
+
 const USAGE = `npm run bench -- [section …] [--quick] [--json] [--profile folder]
 
 Sections: ${Object.keys(SECTIONS).join(', ')}. All of them, unless some are named.
+Only when named: ${Object.keys(BESIDES).join(', ')}.
 --quick    smaller, so that all of it takes less than three minutes
 --json     one object instead of a table
 --profile  write profiles of the measured processes into this folder`
 
 const { values, positionals } = readArguments()
-const names = positionals.length > 0 ? positionals : Object.keys(SECTIONS)
-const unknown = names.find((name) => !(name in SECTIONS))
+const names = new Set(positionals.length > 0 ? positionals : Object.keys(SECTIONS))
+const unknown = [...names].find((name) => !Object.hasOwn(SECTIONS, name) && !Object.hasOwn(BESIDES, name))
 if (unknown !== undefined) refuse(USAGE, `There is no section ${unknown}.`)
 
 const servers = await startServers()
@@ -48,7 +54,7 @@ const failed: Record<string, string> = {}
 const rows: Row[] = []
 for (const name of names) {
   try {
-    const result = await (SECTIONS[name] as Section)(bench)
+    const result = await ((SECTIONS[name] ?? BESIDES[name]) as Section)(bench)
     results[name] = result.json
     rows.push(...result.rows)
   } catch (error) {
@@ -82,8 +88,8 @@ function cellsOf(row: Row): string[] {
   const wanted = goal && ('atLeast' in goal ? `≥ ${goal.atLeast}` : `≤ ${goal.atMost}`)
   return [
     figure,
-    `${value} ${unit}`,
-    limit === undefined ? '' : `${limit} ${unit}`,
+    `${value} ${unit}`.trim(),
+    limit === undefined ? '' : `${limit} ${unit}`.trim(),
     ratio === undefined ? '' : String(ratio),
     met === undefined ? '' : `${wanted} ${met ? 'met' : 'missed'}`,
     limitIs,

@@ -9,6 +9,7 @@ export type Sizes = {
   /** Each of those that run at once writes so many records of so many bytes, one every so often. */
   streams: { concurrent: number; records: number; bytes: number; everyMs: number; fastMb: number }
   footprint: { starts: number; idleMs: number }
+  kubernetesWatch: { pods: number; minutes: number }
 }
 
 export const SIZES = {
@@ -21,6 +22,7 @@ export const SIZES = {
     housekeeping: { rows: [10_000, 100_000, 1_000_000], due: 100 },
     streams: { concurrent: 1_000, records: 60, bytes: 512, everyMs: 500, fastMb: 256 },
     footprint: { starts: 5, idleMs: 5_000 },
+    kubernetesWatch: { pods: 10_000, minutes: 2 },
   },
   /** All of it within three minutes. */
   quick: {
@@ -32,6 +34,7 @@ export const SIZES = {
     housekeeping: { rows: [10_000, 100_000], due: 100 },
     streams: { concurrent: 300, records: 20, bytes: 512, everyMs: 500, fastMb: 48 },
     footprint: { starts: 1, idleMs: 1_000 },
+    kubernetesWatch: { pods: 1_000, minutes: 0.5 },
   },
   /** Shows that it works, and measures nothing. */
   tiny: {
@@ -43,5 +46,6 @@ export const SIZES = {
     housekeeping: { rows: [500, 1_000], due: 5 },
     streams: { concurrent: 4, records: 20, bytes: 64, everyMs: 100, fastMb: 1 },
     footprint: { starts: 1, idleMs: 0 },
+    kubernetesWatch: { pods: 20, minutes: 0.01 },
   },
 } as const satisfies Record<string, Sizes>

@@ -6,6 +6,8 @@ import type { Question, Reply } from './subjects/serve.ts'
 /** How long a subject may take for one thing that it was asked. */
 const ANSWER_MS = 300_000
 
+const COMPILED = path.join(import.meta.dirname, '..', 'node_modules', '.cache', 'sandman-bench')
+
 /** What is measured, in a process of its own, so that nobody else's work is measured with it. */
 export type Subject = {
   pid: number
@@ -15,7 +17,12 @@ export type Subject = {
 
 export async function startSubject(name: string, order: Order, execArgv: string[] = []): Promise<Subject> {
   const file = path.join(import.meta.dirname, 'subjects', `${name}.ts`)
-  const child = fork(file, [JSON.stringify(order)], { execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const child = fork(file, [JSON.stringify(order)], {
+    execArgv,
+    // What was compiled once need not be compiled by each of them.
+    env: { ...process.env, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? COMPILED },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
   const pending = new Map<number, { resolve(answer: unknown): void; reject(error: unknown): void }>()
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const ready = Promise.withResolvers<void>()
