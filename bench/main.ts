@@ -1,28 +1,22 @@
 /** `npm run bench`: what it can do, beside what its parts allow. */
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { printJson, printTable, refuse, say } from '../proof/report.ts'
-import { startServers } from '../proof/servers.ts'
-import { usualWay } from './beside-the-usual-way.ts'
-import { enqueue } from './enqueue.ts'
-import { footprint } from './footprint.ts'
-import { housekeeping } from './housekeeping.ts'
-import { latency } from './latency.ts'
-import { operations } from './operations.ts'
-import { scaling } from './scaling.ts'
-import { isMet, type Row, type Section } from './section.ts'
+import { printJson, printTable, refuse } from '../proof/report.ts'
+import { runSections } from './run.ts'
+import type { Section } from './section.ts'
 import { SIZES } from './sizes.ts'
-import { streams } from './streams.ts'
+import { tableOf } from './table.ts'
 
+/** Each is loaded when it is run: who has mistyped one is told at once. */
 const SECTIONS: Record<string, Section> = {
-  operations,
-  latency,
-  enqueue,
-  scaling,
-  'usual-way': usualWay,
-  housekeeping,
-  streams,
-  footprint,
+  operations: async (bench) => (await import('./operations.ts')).operations(bench),
+  latency: async (bench) => (await import('./latency.ts')).latency(bench),
+  enqueue: async (bench) => (await import('./enqueue.ts')).enqueue(bench),
+  scaling: async (bench) => (await import('./scaling.ts')).scaling(bench),
+  'usual-way': async (bench) => (await import('./beside-the-usual-way.ts')).usualWay(bench),
+  housekeeping: async (bench) => (await import('./housekeeping.ts')).housekeeping(bench),
+  streams: async (bench) => (await import('./streams.ts')).streams(bench),
+  footprint: async (bench) => (await import('./footprint.ts')).footprint(bench),
 }
 
 /** Said of one backend, and so only when it is asked for. */
@@ -35,38 +29,27 @@ const USAGE = `npm run bench -- [section …] [--quick] [--json] [--profile fold
 Sections: ${Object.keys(SECTIONS).join(', ')}. All of them, unless some are named.
 Only when named: ${Object.keys(BESIDES).join(', ')}.
 --quick    smaller, so that all of it takes less than three minutes
+--tiny     only shows that it works
 --json     one object instead of a table
---profile  write profiles of the measured processes into this folder`
+--profile  write profiles of the processes that work off a queue into this folder`
 
 const { values, positionals } = readArguments()
-const names = new Set(positionals.length > 0 ? positionals : Object.keys(SECTIONS))
-const unknown = [...names].find((name) => !Object.hasOwn(SECTIONS, name) && !Object.hasOwn(BESIDES, name))
+const known = new Map(Object.entries({ ...SECTIONS, ...BESIDES }))
+const names = positionals.length > 0 ? positionals : Object.keys(SECTIONS)
+const unknown = names.find((name) => !known.has(name))
 if (unknown !== undefined) refuse(USAGE, `There is no section ${unknown}.`)
 
+const { startServers } = await import('../proof/servers.ts')
 const servers = await startServers()
-const bench = {
+const { results, rows, failed } = await runSections(new Map(names.map((name) => [name, known.get(name) as Section])), {
   servers,
   sizes: SIZES[values.tiny ? 'tiny' : values.quick ? 'quick' : 'full'],
   profileFolder: values.profile === undefined ? undefined : path.resolve(values.profile),
-}
-const results: Record<string, object> = {}
-const failed: Record<string, string> = {}
-const rows: Row[] = []
-for (const name of names) {
-  try {
-    const result = await ((SECTIONS[name] ?? BESIDES[name]) as Section)(bench)
-    results[name] = result.json
-    rows.push(...result.rows)
-  } catch (error) {
-    failed[name] = String((error as Error).stack ?? error)
-    say(`${name} failed: ${failed[name]}`)
-  }
-}
+})
 await servers.stop()
-const hasFailed = Object.keys(failed).length > 0
-if (values.json) printJson({ ...results, ...(hasFailed && { failed }) })
-else printTable([['figure', 'value', 'limit', 'ratio', 'goal', 'limit is'], ...rows.map(cellsOf)])
-process.exitCode = hasFailed ? 1 : 0
+if (values.json) printJson({ ...results, ...(failed && { failed }) })
+else printTable(tableOf(rows))
+process.exitCode = failed ? 1 : 0
 
 function readArguments() {
   const options = {
@@ -80,18 +63,4 @@ function readArguments() {
   } catch (error) {
     return refuse(USAGE, (error as Error).message)
   }
-}
-
-function cellsOf(row: Row): string[] {
-  const { figure, value, unit, limit, limitIs = '', ratio, goal } = row
-  const met = isMet(row)
-  const wanted = goal && ('atLeast' in goal ? `≥ ${goal.atLeast}` : `≤ ${goal.atMost}`)
-  return [
-    figure,
-    `${value} ${unit}`.trim(),
-    limit === undefined ? '' : `${limit} ${unit}`.trim(),
-    ratio === undefined ? '' : String(ratio),
-    met === undefined ? '' : `${wanted} ${met ? 'met' : 'missed'}`,
-    limitIs,
-  ]
 }

@@ -30,9 +30,3 @@ export type Row = {
 export type Result = { json: object; rows: Row[] }
 
 export type Section = (bench: Bench) => Promise<Result>
-
-/** Undefined when there is no goal. */
-export function isMet({ value, ratio = value, goal }: Row): boolean | undefined {
-  if (!goal) return undefined
-  return 'atLeast' in goal ? ratio >= goal.atLeast : ratio <= goal.atMost
-}
