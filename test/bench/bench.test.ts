@@ -1,0 +1,112 @@
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, test } from 'vitest'
+import { runSections } from '../../bench/run.ts'
+import type { Bench, Row } from '../../bench/section.ts'
+import { statementsOf } from '../../bench/statements.ts'
+import { median, percentile } from '../../bench/statistics.ts'
+import { tableOf } from '../../bench/table.ts'
+
+const root = path.join(import.meta.dirname, '..', '..')
+const main = path.join(root, 'bench', 'main.ts')
+
+/** Says how it ended instead of throwing. */
+async function bench(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const compiled = path.join(root, 'node_modules', '.cache', 'sandman-bench')
+  const env = { ...process.env, NODE_COMPILE_CACHE: compiled }
+  return promisify(execFile)(process.execPath, [main, ...args], { env, timeout: 110_000 }).then(
+    (ended) => ({ code: 0, ...ended }),
+    (error: { code: number; stdout: string; stderr: string }) => error,
+  )
+}
+
+describe('npm run bench', () => {
+  test('prints one object, in which every figure stands beside its limit', { timeout: 120_000 }, async () => {
+    const { code, stdout, stderr } = await bench('operations', 'housekeeping', '--tiny', '--json')
+    expect(code, stderr).toBe(0)
+    const printed = JSON.parse(stdout)
+    expect(printed).toMatchObject({ date: expect.any(String), commit: expect.any(String), machine: expect.any(String) })
+    expect(Object.keys(printed.operations)).toEqual(['redis', 'postgres'])
+    for (const figures of Object.values<Record<string, number>>(printed.operations)) {
+      const { ops_per_s = 0, bullmq_per_s = 0, sql_per_s = 0, efficiency } = figures
+      expect(efficiency).toBeCloseTo(ops_per_s * (1 / bullmq_per_s + 1 / sql_per_s), 1)
+      expect(Object.keys(figures)).toEqual(expect.arrayContaining(['by_kind', 'cpu_ms_per_op']))
+    }
+    for (const who of ['reaper', 'sweeper']) {
+      for (const cost of Object.values(printed.housekeeping[who])) {
+        const any = expect.any(Number)
+        expect(cost).toMatchObject({ ms: any, rows: any, statements: any, growth: { ms: any, rows: any } })
+      }
+    }
+    const all = numbersIn({ operations: printed.operations, housekeeping: printed.housekeeping })
+    expect(all.length).toBeGreaterThan(40)
+    // Not a number, and endless, are null in JSON.
+    for (const [where, figure] of all) expect(figure, where).toBeGreaterThan(0)
+  })
+
+  test.each([
+    [['nothing-of-that-name'], 'There is no section nothing-of-that-name.'],
+    [['toString'], 'There is no section toString.'],
+    [['--fast'], "Unknown option '--fast'"],
+  ])('refuses %j, and says how it is called', async (args, because) => {
+    const { code, stdout, stderr } = await bench(...args)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain(because)
+    expect(stderr).toContain('npm run bench -- [section …]')
+  })
+
+  test('goes on after a section that fails, and says which did', async () => {
+    const row: Row = { figure: 'one', value: 1, unit: '/s' }
+    const run = await runSections(
+      new Map([
+        ['broken', () => Promise.reject(new Error('a store is away'))],
+        ['whole', async () => ({ json: { ops_per_s: 1 }, rows: [row] })],
+      ]),
+      {} as Bench,
+    )
+    expect(run).toEqual({ results: { whole: { ops_per_s: 1 } }, rows: [row], failed: { broken: 'a store is away' } })
+  })
+
+  test('says of each figure that has a goal whether it is met', () => {
+    const figure = { figure: 'operations', value: 90, unit: '/s', limit: 100, limitIs: 'BullMQ' }
+    const rows = [
+      { ...figure, ratio: 0.9, goal: { atLeast: 0.9 } },
+      { ...figure, ratio: 0.89, goal: { atLeast: 0.9 } },
+      { figure: 'growth', value: 3, unit: '', ratio: 1.3, goal: { atMost: 1.2 } },
+      { figure: 'memory', value: 3, unit: 'MB' },
+    ]
+    expect(tableOf(rows).slice(1)).toEqual([
+      ['operations', '90 /s', '100 /s', '0.9', '≥ 0.9 met', 'BullMQ'],
+      ['operations', '90 /s', '100 /s', '0.89', '≥ 0.9 missed', 'BullMQ'],
+      ['growth', '3', '', '1.3', '≤ 1.2 missed', ''],
+      ['memory', '3 MB', '', '', '', ''],
+    ])
+  })
+})
+
+describe('what a figure is made of', () => {
+  test('the statements of an operation are those of the ledger, for whichever operation', async () => {
+    const { take, settle, tidyUp } = await statementsOf('resume', 'bench')
+    expect(take.text).toContain('/* take */')
+    expect(take.values({ operationId: 'op_1' })).toContain('op_1')
+    expect(settle.text).toContain('/* settle */')
+    const values = settle.values({ operationId: 'op_1', fence: 7, providerRef: 'vm-1' })
+    expect(values).toEqual(expect.arrayContaining(['op_1', 7, 'vm-1']))
+    expect(values).not.toContain(undefined)
+    expect(tidyUp?.values({ checkpointId: 'ckpt_1' })).toContain('ckpt_1')
+  })
+
+  test('a percentile is one of the values, and nothing has none', () => {
+    const values = Array.from({ length: 100 }, (_, index) => 100 - index)
+    expect([percentile(values, 50), percentile(values, 99), percentile(values, 100)]).toEqual([50, 99, 100])
+    expect(median([3, 1, 2])).toBe(2)
+    expect(() => median([])).toThrow('nothing was measured')
+  })
+})
+
+/** All that is measured, with the way to it. */
+function numbersIn(value: unknown, where = ''): [string, unknown][] {
+  if (typeof value !== 'object' || value === null) return [[where, value]]
+  return Object.entries(value).flatMap(([key, inner]) => numbersIn(inner, `${where}.${key}`))
+}
