@@ -17,6 +17,8 @@ export function isTracing(): boolean {
 export type SpanOptions = {
   kind?: SpanKind
   attributes?: Attributes
+  /** Besides, as `tagIds` does. */
+  ids?: object
   /** Whose headers may say what this belongs to; without, it belongs to whatever is going on here. */
   carrier?: Record<string, string>
   /** What is told of an error. Defaults to its code. */
@@ -26,10 +28,11 @@ export type SpanOptions = {
 /** Does some work as a span of its own. */
 export function inSpan<T>(name: string, options: SpanOptions, work: () => Promise<T>): Promise<T> {
   if (!isTracing()) return work()
-  const { kind, attributes, carrier, errorType = codeOf } = options
+  const { kind, carrier, errorType = codeOf } = options
   const here = context.active()
   const parent = carrier && !trace.getSpan(here) ? propagation.extract(here, carrier) : here
-  const given = { ...(kind !== undefined && { kind }), ...(attributes && { attributes }) }
+  const attributes = { ...options.attributes, ...idAttributes(options.ids ?? {}) }
+  const given = { ...(kind !== undefined && { kind }), attributes }
   return trace.getTracer('sandman', VERSION).startActiveSpan(name, given, parent, async (span) => {
     try {
       return await work()
@@ -54,7 +57,11 @@ export function tagFailed(errorType: string): void {
 }
 
 /** Ids as spans carry them: `operationId` is `sandman.operation_id`. */
-export function idAttributes(fields: object): Attributes {
+export function tagIds(fields: object): void {
+  trace.getActiveSpan()?.setAttributes(idAttributes(fields))
+}
+
+function idAttributes(fields: object): Attributes {
   const named = Object.entries(fields).filter((entry): entry is [string, string] => typeof entry[1] === 'string')
   return Object.fromEntries(
     named.map(([name, value]) => [

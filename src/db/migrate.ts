@@ -10,6 +10,7 @@ import * as executions from './migrations/0004_executions.ts'
 import * as housekeeping from './migrations/0005_housekeeping.ts'
 import * as leases from './migrations/0006_leases.ts'
 import * as glance from './migrations/0007_glance.ts'
+import * as guards from './migrations/0008_guards.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -25,6 +26,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0005_housekeeping': housekeeping,
   '0006_leases': leases,
   '0007_glance': glance,
+  '0008_guards': guards,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

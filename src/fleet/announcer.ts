@@ -1,10 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { announce, IDS_PER_NOTICE } from '../db/announce.ts'
 import type { Db } from '../db/pool.ts'
 import type { Events } from '../events.ts'
 
+/** Between two notices: as long as nobody notices, and long enough that a busy worker tells of many operations at once. */
+const BETWEEN_MS = 10
+
 /**
  * Tells those who wait that there is news: operations that have settled, executions with more output or an end. Many in one
- * notice: what happens while one is under way goes with the next. A notice that fails is not sent again, because whoever waits also looks by itself.
+ * notice: the first goes at once, and what happens in the moment after it goes with the next. A notice that fails is not sent again, because whoever waits also looks by itself.
  */
 export class Announcer {
   readonly #deps: { db: Db; fleet: string; events: Events }
@@ -26,6 +30,7 @@ export class Announcer {
       const ids = [...this.#pending].slice(0, IDS_PER_NOTICE)
       for (const id of ids) this.#pending.delete(id)
       await announce(db, { fleet, ids }).catch((error: unknown) => events.emit('operation.unannounced', { ids, error }))
+      await sleep(BETWEEN_MS)
     }
     // In the same breath as the last look at what is pending: a moment later, what came in between would wait for the next.
     this.#sending = undefined

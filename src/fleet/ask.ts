@@ -9,7 +9,7 @@ import {
 import { type Requested, request, requestSpawn, type SandboxRequest, type SpawnRequest } from '../db/request.ts'
 import type { ExecutionRow, SandboxRow } from '../db/schema.ts'
 import { tellOf } from '../jobs/ask.ts'
-import { idAttributes, inSpan, tag } from '../tracing.ts'
+import { inSpan, tagIds } from '../tracing.ts'
 import { ring, ringForExecutions } from './bell.ts'
 
 type Deps = Parameters<typeof ring>[0]
@@ -30,13 +30,13 @@ export async function askToSpawn(deps: Deps, asked: Given<SpawnRequest>): Promis
 
 /** A trace goes on from here: a job that is rung for carries it along. */
 function asSpan<T>({ fleet }: Deps, asked: string, work: () => Promise<T>): Promise<T> {
-  return inSpan(`fleet ${asked}`, { attributes: idAttributes({ fleet }) }, work)
+  return inSpan(`fleet ${asked}`, { ids: { fleet } }, work)
 }
 
 async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
   tellOf(deps.events, requested)
   const { id, kind } = requested.operation
-  tag(idAttributes({ sandboxId: requested.sandbox.id, operationId: id, answer: requested.answer }))
+  tagIds({ sandboxId: requested.sandbox.id, operationId: id, answer: requested.answer })
   if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
   if (requested.answer === 'wait') await ringForPause(deps, requested.sandbox)
   return requested
@@ -45,7 +45,7 @@ async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
 export async function askToExecute(deps: Deps, asked: Given<ExecutionRequest>): Promise<FoundExecution> {
   return asSpan(deps, 'execute', async () => {
     const found = await requestExecution(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })
-    tag(idAttributes({ sandboxId: found.sandbox.id, executionId: found.execution.id }))
+    tagIds({ sandboxId: found.sandbox.id, executionId: found.execution.id })
     if (found.execution.status === 'queued') await ringForExecutions(deps, [found.execution.id])
     await ringForPause(deps, found.sandbox)
     return found

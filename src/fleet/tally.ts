@@ -18,6 +18,8 @@ const LABEL_MAX = 64
 export type Happening = { name: MetricName; labels?: Partial<Record<LabelName, unknown>>; value?: number }
 
 type Deps = { db: Db; fleet: string; clock: Clock; events: Events }
+type Labels = [name: string, is: string][]
+type Trend = ReturnType<typeof describedAs>['trend']
 
 /**
  * Counts what a process says of itself, and adds it now and then to what its whole fleet has counted: workers have nobody who would
@@ -56,21 +58,21 @@ export class Tally {
 
   #count({ name, labels: given = {}, value = 1 }: Happening): void {
     const { type, labels: known, trend } = describedAs(name)
-    const labels = Object.fromEntries(known.map((label) => [label, labelOf(label, given[label])]))
-    const isTrend =
-      trend === true || (trend !== undefined && Object.entries(trend).every(([label, is]) => labels[label] === is))
+    const labels: Labels = known.map((label) => [label, labelOf(label, given[label])])
     if (type === 'histogram') {
-      this.#addTo(`${name}_bucket`, { ...labels, le: bucketOf(value) }, 1, isTrend)
-      this.#addTo(`${name}_sum`, labels, value, false)
-    } else this.#addTo(name, labels, value, isTrend)
+      this.#addTo(`${name}_bucket`, [...labels, ['le', bucketOf(value)]], 1, trend)
+      this.#addTo(`${name}_sum`, labels, value, undefined)
+    } else this.#addTo(name, labels, value, trend)
     this.#timer ??= this.#isClosed ? undefined : setTimeout(() => void this.flush(), flushInMs()).unref()
   }
 
-  #addTo(name: string, labels: Record<string, string>, value: number, trend: boolean): void {
-    const key = `${name} ${JSON.stringify(labels)}`
+  /** Many times for every operation, and nearly always to what is there: its name and labels are made of it only once. */
+  #addTo(name: string, labels: Labels, value: number, trend: Trend): void {
+    let key = name
+    for (const [, is] of labels) key += `\n${is}`
     const known = this.#counted.get(key)
     if (known) known.value += value
-    else this.#counted.set(key, { name, labels, value, trend })
+    else this.#counted.set(key, { name, labels: Object.fromEntries(labels), value, trend: isTrend(trend, labels) })
   }
 
   async #add(): Promise<void> {
@@ -81,11 +83,20 @@ export class Tally {
     try {
       await addTallies(this.#deps.db, { ...this.#deps, counted: [...counted.values()] })
     } catch (error) {
-      for (const { name, labels, value, trend } of counted.values()) this.#addTo(name, labels, value, trend)
+      for (const [key, since] of this.#counted) {
+        const before = counted.get(key)
+        counted.set(key, before ? { ...before, value: before.value + since.value } : since)
+      }
+      this.#counted = counted
       if (!this.#isClosed) this.#timer ??= setTimeout(() => void this.flush(), flushInMs()).unref()
       this.#deps.events.emit('tally.not_added', { error })
     }
   }
+}
+
+function isTrend(trend: Trend, labels: Labels): boolean {
+  if (trend === undefined || trend === true) return trend === true
+  return labels.every(([name, is]) => (trend[name as LabelName] ?? is) === is)
 }
 
 function flushInMs(): number {

@@ -5,7 +5,7 @@ import { withDeadline } from '../deadline.ts'
 import { describeError, isSandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
-import { idAttributes, inSpan } from '../tracing.ts'
+import { inSpan } from '../tracing.ts'
 import type { Patience, ProviderCall } from './patience.ts'
 
 /** Calls that change nothing, so that an attempt which made only these has left everything as it was. */
@@ -77,9 +77,9 @@ export class Provider {
   }
 
   #inSpan<T>(call: ProviderCall, work: () => Promise<T>): Promise<T> {
-    const ids = idAttributes({ ...this.#asker, sandboxId: this.#sandboxId, backend: this.#backend, call })
+    const ids = { ...this.#asker, sandboxId: this.#sandboxId, backend: this.#backend, call }
     const errorType = (error: unknown) => backendErrorIn(error)?.type ?? failureOf(error).error_type
-    return inSpan(`${this.#backend} ${call}`, { kind: SpanKind.CLIENT, attributes: ids, errorType }, work)
+    return inSpan(`${this.#backend} ${call}`, { kind: SpanKind.CLIENT, ids, errorType }, work)
   }
 
   /** One word for what went wrong, to be counted by. */

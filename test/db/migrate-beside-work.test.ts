@@ -10,6 +10,7 @@ import * as attempts from '../../src/db/migrations/0003_attempts.ts'
 import * as executions from '../../src/db/migrations/0004_executions.ts'
 import * as housekeeping from '../../src/db/migrations/0005_housekeeping.ts'
 import * as leases from '../../src/db/migrations/0006_leases.ts'
+import * as glance from '../../src/db/migrations/0007_glance.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn } from '../support/ledger.ts'
 
@@ -20,13 +21,13 @@ const BEFORE: Record<string, Migration> = {
   '0004_executions': executions,
   '0005_housekeeping': housekeeping,
   '0006_leases': leases,
+  '0007_glance': glance,
 }
 
 let database: TestDatabase
 let worker: pg.PoolClient
 beforeEach(async () => {
   database = await createDatabase({ migrated: false })
-  await migrateAsBefore(database.url)
   worker = await database.pool.connect()
 })
 afterEach(async () => {
@@ -34,12 +35,13 @@ afterEach(async () => {
   await database?.drop()
 })
 
-/** The database as the release before has left it. */
-async function migrateAsBefore(url: string): Promise<void> {
+/** The database as a release before has left it. */
+async function migrateAsBefore(url: string, last: string): Promise<void> {
+  const known = Object.entries(BEFORE).filter(([name]) => name <= last)
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) })
   const { error } = await new Migrator({
     db,
-    provider: { getMigrations: async () => BEFORE },
+    provider: { getMigrations: async () => Object.fromEntries(known) },
     migrationTableName: 'migrations',
     migrationLockTableName: 'migrations_lock',
     migrationTableSchema: 'sandman',
@@ -59,32 +61,39 @@ async function seenWaiting(): Promise<void> {
 
 const OPERATIONS = 'update sandman.operations set attempt = attempt'
 const SANDBOXES = 'update sandman.sandboxes set waiting = waiting'
+const EXECUTIONS = 'update sandman.executions set breaks = breaks'
 const READ = 'select from sandman.sandboxes'
 
 test.each([
-  ['operations, then sandboxes, as who settles does', OPERATIONS, SANDBOXES],
-  ['sandboxes, then operations, as who asks does', SANDBOXES, OPERATIONS],
-  ['sandboxes that were only read before', READ, SANDBOXES],
-])('workers go on while the database is migrated, and neither is ended: %s', async (_what, first, second) => {
-  const { spawn } = ledgerOn(database.db, { fleet: 'busy', clock })
-  const early = (await spawn({ metadata: { owner: 'ada' } })).sandbox.id
-  await worker.query('begin')
-  await worker.query(first)
-  const migrating = migrate(database.url)
-  migrating.catch(() => {}) // it is looked at below, also when the worker is the one that was ended
-  await seenWaiting()
-  const late = (await spawn({ metadata: { owner: 'grace' } })).sandbox.id
-  await worker.query(second)
-  await worker.query('commit')
-  expect(await migrating).toEqual(['0007_glance'])
+  ['0006_leases', 'operations, then sandboxes, as who settles does', OPERATIONS, SANDBOXES],
+  ['0006_leases', 'sandboxes, then operations, as who asks does', SANDBOXES, OPERATIONS],
+  ['0006_leases', 'sandboxes that were only read before', READ, SANDBOXES],
+  ['0006_leases', 'executions, then sandboxes, as who ends one does', EXECUTIONS, SANDBOXES],
+  ['0007_glance', 'sandboxes, then operations, as who asks does', SANDBOXES, OPERATIONS],
+])(
+  'workers go on while the database is migrated from %s, and neither is ended: %s',
+  async (last, _what, first, second) => {
+    await migrateAsBefore(database.url, last)
+    const { spawn } = ledgerOn(database.db, { fleet: 'busy', clock })
+    const early = (await spawn({ metadata: { owner: 'ada' } })).sandbox.id
+    await worker.query('begin')
+    await worker.query(first)
+    const migrating = migrate(database.url)
+    migrating.catch(() => {}) // it is looked at below, also when the worker is the one that was ended
+    await seenWaiting()
+    const late = (await spawn({ metadata: { owner: 'grace' } })).sandbox.id
+    await worker.query(second)
+    await worker.query('commit')
+    expect(await migrating).toEqual(['0007_glance', '0008_guards'].filter((name) => name > last))
 
-  const after = (await spawn({ metadata: { owner: 'joan' } })).sandbox.id
-  const { rows } = await database.pool.query(
-    'select sandbox_id as id, key, value from sandman.tags order by sandbox_id, key',
-  )
-  const tagsOf = (id: string, owner: string) => [
-    { id, key: 'backend', value: 'test' },
-    { id, key: 'metadata.owner', value: owner },
-  ]
-  expect(rows).toEqual([...tagsOf(early, 'ada'), ...tagsOf(late, 'grace'), ...tagsOf(after, 'joan')])
-})
+    const after = (await spawn({ metadata: { owner: 'joan' } })).sandbox.id
+    const { rows } = await database.pool.query(
+      'select sandbox_id as id, key, value from sandman.tags order by sandbox_id, key',
+    )
+    const tagsOf = (id: string, owner: string) => [
+      { id, key: 'backend', value: 'test' },
+      { id, key: 'metadata.owner', value: owner },
+    ]
+    expect(rows).toEqual([...tagsOf(early, 'ada'), ...tagsOf(late, 'grace'), ...tagsOf(after, 'joan')])
+  },
+)

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runningClock as clock } from '../../src/clock.ts'
-import { migrate } from '../../src/db/migrate.ts'
 import { createFleet, type Fleet } from '../../src/fleet/fleet.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn } from '../support/ledger.ts'
@@ -87,18 +86,4 @@ test.each([
 ])('a list with %j is refused, and its field is named', async (filter, field) => {
   const refused = asking.list(filter as unknown as Parameters<Fleet['list']>[0])
   await expect(refused).rejects.toMatchObject({ code: 'request_invalid', details: { problems: [{ field }] } })
-})
-
-test('sandboxes that were there before there were tags are found as well', async () => {
-  const id = await spawn({ owner: 'grace' })
-  const before = await database.pool.query('select * from sandman.tags order by sandbox_id, key')
-  await database.pool.query(`
-    drop table sandman.tags, sandman.tallies, sandman.checks, sandman.violations;
-    drop function sandman.tags_of, sandman.tag_sandboxes cascade;
-    drop trigger sandboxes_metadata_stays on sandman.sandboxes;
-    drop index sandman.operations_failed, sandman.findings_open;
-    delete from sandman.migrations where name = '0007_glance'`)
-  expect(await migrate(database.url)).toEqual(['0007_glance'])
-  expect((await database.pool.query('select * from sandman.tags order by sandbox_id, key')).rows).toEqual(before.rows)
-  expect(await found({ metadata: { owner: 'grace' } })).toEqual([id])
 })

@@ -1,9 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-
-/** For how long a lock is waited for while others are held, between two tries, and how often it is tried: five minutes in all. */
-const LOCK_MS = 200
-const PAUSE_MS = 300
-const TRIES = 600
+import { lockTables } from '../lock-tables.ts'
 
 /**
  * What people and programs look at: sandboxes found by what their app has written on them, a fleet counted at a glance, and what
@@ -81,36 +77,8 @@ const CHECKS = `
   );
 `
 
-/**
- * Every lock that the rest needs, all of them or none. A worker that holds one of these tables and asks for another waits for us
- * while we wait for it. Such a knot is undone here, long before Postgres looks for it (deadlock_timeout, a second) and ends
- * either of us: who does not get all of them soon lets go of all of them, and tries again a little later.
- *
- * For the same reason none of them is made stronger later on, when an index is dropped: a statement that reads a table before it
- * writes to it may read it under a weaker lock, and then waits for the end of this transaction, which would wait for it.
- */
-const LOCKS = `
-  do $$
-  declare
-    usual constant text := current_setting('lock_timeout');
-  begin
-    for try in 1..${TRIES} loop
-      begin
-        perform set_config('lock_timeout', '${LOCK_MS}ms', true);
-        lock table sandman.operations in share mode;
-        lock table sandman.findings in access exclusive mode;
-        lock table sandman.sandboxes in access exclusive mode;
-        perform set_config('lock_timeout', usual, true);
-        return;
-      exception when lock_not_available then
-        -- The locks went with what was done since the beginning of this block.
-        perform pg_sleep(${PAUSE_MS / 1_000});
-      end;
-    end loop;
-    raise lock_not_available using message =
-      'the tables operations, findings and sandboxes were in use by others each of ${TRIES} times; a long transaction may hold them, see pg_stat_activity';
-  end $$;
-`
+/** Those that the rest needs, and those that the next migration does. */
+const LOCKS = lockTables('operations', 'findings', 'sandboxes', 'checkpoints', 'executions')
 
 /** Whoever was made since the tags were written gets theirs; from now on, everybody does at once. */
 const LATECOMERS = `

@@ -3,7 +3,7 @@ import { withDeadline } from '../../deadline.ts'
 import { describeError, isSandmanError } from '../../errors.ts'
 import type { Events } from '../../events.ts'
 import { withLogFields } from '../../logger.ts'
-import { idAttributes, tag } from '../../tracing.ts'
+import { tagIds } from '../../tracing.ts'
 import { parsePayload, type QueueDefinition } from '../define.ts'
 import type { Outcome } from '../outcome.ts'
 import type { QueueStore } from './store.ts'
@@ -55,7 +55,7 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
     const { payload, unreadable } = read(job.data)
     // A payload is ids only, so it belongs on every line of its job; what cannot be read may be anything.
     const fields = { ...(payload as object | undefined), queue: queue.name, jobId: job.id, attempt }
-    tag(idAttributes(payload ?? {}))
+    tagIds(payload ?? {})
     return withLogFields(fields, async () => {
       const startedAt = performance.now()
       const durationMs = () => Math.round(performance.now() - startedAt)
