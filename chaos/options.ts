@@ -1,0 +1,71 @@
+import { readOptions, refuse } from '../proof/report.ts'
+import { parseDurationMs } from '../src/config.ts'
+
+export type ChaosOptions = {
+  forMs: number
+  seed: number
+  clients: number
+  workers: number
+  queues: 'redis' | 'postgres'
+  killEveryMs: number
+  /** How long it may take until everything has settled, once there is quiet. */
+  settleMs: number
+}
+
+export const DEFAULTS: Omit<ChaosOptions, 'seed'> = {
+  forMs: 60_000,
+  clients: 20,
+  workers: 4,
+  queues: 'redis',
+  killEveryMs: 1_000,
+  settleMs: 240_000,
+}
+
+const USAGE = `Usage: npm run chaos -- [options]
+  --for <60s>            how long faults go on
+  --seed <number>        which fault comes when, and what clients ask for; printed, to be given again
+  --clients <20>         how many ask at a time
+  --workers <4>          worker processes
+  --queues <redis>       or postgres
+  --kill-every <1s>      a worker is killed so often
+  --settle <240s>        how long it may take until all has settled, afterwards
+  --keep-logs            also when all is well
+  --json                 one object instead of a table`
+
+export function readChaosOptions(): ChaosOptions & { json: boolean; keepLogs: boolean } {
+  const text = { type: 'string' } as const
+  const given = readOptions(USAGE, {
+    for: text,
+    seed: text,
+    clients: text,
+    workers: text,
+    queues: text,
+    'kill-every': text,
+    settle: text,
+    json: { type: 'boolean', default: false },
+    'keep-logs': { type: 'boolean', default: false },
+  })
+  const queues = given.queues ?? DEFAULTS.queues
+  if (queues !== 'redis' && queues !== 'postgres') return refuse(USAGE, '--queues is redis or postgres.')
+  return {
+    forMs: duration('--for', given.for, DEFAULTS.forMs),
+    seed: whole('--seed', given.seed, Math.floor(Math.random() * 1_000_000_000), 0),
+    clients: whole('--clients', given.clients, DEFAULTS.clients),
+    workers: whole('--workers', given.workers, DEFAULTS.workers),
+    queues,
+    killEveryMs: duration('--kill-every', given['kill-every'], DEFAULTS.killEveryMs),
+    settleMs: duration('--settle', given.settle, DEFAULTS.settleMs),
+    json: given.json === true,
+    keepLogs: given['keep-logs'] === true,
+  }
+}
+
+function duration(name: string, given: string | undefined, fallback: number): number {
+  const ms = given === undefined ? fallback : parseDurationMs(given)
+  return ms !== undefined && ms > 0 ? ms : refuse(USAGE, `${name} is a duration such as 60s or 5m.`)
+}
+
+function whole(name: string, given: string | undefined, fallback: number, least = 1): number {
+  const number = given === undefined ? fallback : Number(given)
+  return Number.isInteger(number) && number >= least ? number : refuse(USAGE, `${name} is a whole number.`)
+}
