@@ -18,6 +18,7 @@ const MISHAPS = {
 } as const
 
 type Mishap = keyof typeof MISHAPS
+/** Of the calls while it was on. */
 export type Counted = Record<Mishap | 'calls', number>
 
 /** A fifth of all calls on the average: providers fail in fits, and work in between. */
@@ -77,7 +78,7 @@ export class FaultyWay {
   }
 
   async #carry(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.counted.calls++
+    if (this.#isOn) this.counted.calls++
     const mishap = this.#mishap()
     if (mishap) this.counted[mishap]++
     response.on('error', () => {})

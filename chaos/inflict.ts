@@ -49,7 +49,11 @@ export class Inflictor {
 
   #partOf({ kind, which }: PlannedFault): unknown {
     const { workers, webs, redis, postgres, provider } = this.#site
-    if (kind.startsWith('worker')) return workers[which % workers.length]
+    if (kind === 'worker_killed' || kind === 'worker_stopped') {
+      // One that is only starting would be no loss; and when none is left, nothing happens that could go wrong.
+      const working = workers.filter((worker) => worker.works && !this.#busy.has(worker))
+      return working.length > 1 ? working[which % working.length] : undefined
+    }
     if (kind === 'web_killed') return webs[which % webs.length]
     if (kind.startsWith('redis')) return redis
     return kind === 'provider_away' ? provider : postgres

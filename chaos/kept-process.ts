@@ -38,6 +38,11 @@ export class KeptProcess {
     return this.#child?.exitCode === null && this.#child.signalCode === null ? this.#child.pid : undefined
   }
 
+  /** It is at work, and nobody has killed it or is about to. */
+  get works(): boolean {
+    return this.#isReady && !this.#wasKilled && this.pid !== undefined
+  }
+
   /** Until it works, however often it has to be started for that. */
   get ready(): Promise<void> {
     return this.#ready.promise

@@ -52,7 +52,7 @@ export async function readLedger(db: Db): Promise<LedgerRows> {
 
 /** How much has not come to rest: operations, sandboxes, executions. */
 export async function countOpen(databaseUrl: string): Promise<number> {
-  const client = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 2_000 })
+  const client = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 30_000 })
   await client.connect()
   try {
     const { rows } = await client.query<{ open: string }>(`select

@@ -19,7 +19,7 @@ try {
       site = opened
     },
   })
-  const result = await chaos.check()
+  const result = await chaos.judge(await chaos.gather())
   const isAllWell = isGood(summarize(result))
   keepLogs = options.keepLogs || !isAllWell
   print(result, { asJson: options.json, logs: chaos.site.logs })

@@ -6,6 +6,7 @@ export type ChaosOptions = {
   seed: number
   clients: number
   workers: number
+  webs: number
   queues: 'redis' | 'postgres'
   killEveryMs: number
   /** How long it may take until everything has settled, once there is quiet. */
@@ -15,7 +16,8 @@ export type ChaosOptions = {
 export const DEFAULTS: Omit<ChaosOptions, 'seed'> = {
   forMs: 60_000,
   clients: 20,
-  workers: 4,
+  workers: 6,
+  webs: 2,
   queues: 'redis',
   killEveryMs: 1_000,
   settleMs: 240_000,
@@ -25,7 +27,7 @@ const USAGE = `Usage: npm run chaos -- [options]
   --for <60s>            how long faults go on
   --seed <number>        which fault comes when, and what clients ask for; printed, to be given again
   --clients <20>         how many ask at a time
-  --workers <4>          worker processes
+  --workers <6>          worker processes
   --queues <redis>       or postgres
   --kill-every <1s>      a worker is killed so often
   --settle <240s>        how long it may take until all has settled, afterwards
@@ -51,6 +53,7 @@ export function readChaosOptions(): ChaosOptions & { json: boolean; keepLogs: bo
     forMs: duration('--for', given.for, DEFAULTS.forMs),
     seed: whole('--seed', given.seed, Math.floor(Math.random() * 1_000_000_000), 0),
     clients: whole('--clients', given.clients, DEFAULTS.clients),
+    webs: DEFAULTS.webs,
     workers: whole('--workers', given.workers, DEFAULTS.workers),
     queues,
     killEveryMs: duration('--kill-every', given['kill-every'], DEFAULTS.killEveryMs),

@@ -2,7 +2,8 @@ import { Random } from './random.ts'
 
 /** What is done to a fleet, and what that means. */
 export const FAULTS = {
-  worker_killed: 'a worker is killed (SIGKILL), and another one is started at once',
+  worker_killed:
+    'a worker that works is killed (SIGKILL), unless it is the last one, and another one is started at once',
   worker_stopped: 'a worker stands still (SIGSTOP) for a while, at times for longer than its locks hold, and goes on',
   web_killed: 'a web process is killed (SIGKILL), and another one is started at once',
   redis_killed: 'Redis is killed, and comes back empty',
@@ -30,8 +31,9 @@ export type PlanOptions = { seed: number; forMs: number; killEveryMs: number; qu
 const STANDS_STILL_MS = { short: [500, 4_000], long: [11_000, 15_000] } as const
 const LONG_SHARE = 0.35
 const AWAY_MS = { redis: [0, 2_000], postgres: [0, 1_500], provider: [1_000, 5_000] } as const
-/** How long the others are apart: about twenty in a run, but no closer than this and no further than that. */
-const OTHERS_APART_MS = [600, 2_500] as const
+/** How long the others are apart: about fifteen in a run, but no closer than this and no further than that. */
+const OTHERS_APART_MS = [800, 4_000] as const
+const OTHERS = 15
 
 /**
  * Which fault comes when. Workers are killed one after the other, at the same pace; the others come from a bag in which each kind
@@ -45,7 +47,7 @@ export function planFaults({ seed, forMs, killEveryMs, queues }: PlanOptions): P
     (kind) => kind !== 'worker_killed' && (queues === 'redis' || !kind.startsWith('redis')),
   )
   const [least, most] = OTHERS_APART_MS
-  const apartMs = Math.min(most, Math.max(least, forMs / 20))
+  const apartMs = Math.min(most, Math.max(least, forMs / OTHERS))
   let bag: FaultKind[] = []
   for (let atMs = apartMs; atMs < forMs; atMs += random.between(0.5, 1.5) * apartMs) {
     if (bag.length === 0) bag = random.shuffled(others)

@@ -22,7 +22,8 @@ export function recoveryOf(inflicted: readonly Inflicted[], seen: Seen): Partial
     byKind.set(fault.kind, entry)
     entry.faults++
     const recoveredAt = recoveredAfter(fault, seen)
-    if (recoveredAt !== undefined) entry.times.push(recoveredAt - fault.at)
+    // What never settled is stuck, and counted as that.
+    if (recoveredAt !== undefined && Number.isFinite(recoveredAt)) entry.times.push(recoveredAt - fault.at)
   }
   const entries = [...byKind].sort(([a], [b]) => (a < b ? -1 : 1))
   const all = { faults: inflicted.length, times: entries.flatMap(([, { times }]) => times) }
@@ -32,9 +33,11 @@ export function recoveryOf(inflicted: readonly Inflicted[], seen: Seen): Partial
 function recoveredAfter(fault: Inflicted, { operations, told }: Seen): number | undefined {
   const { kind, at, held, web } = fault
   if (kind === 'worker_killed' || kind === 'worker_stopped') {
-    const settled = operations.filter(({ id }) => held.includes(id)).map(({ settled_at }) => settled_at?.getTime())
-    const last = Math.max(...settled.map((time) => time ?? Number.NaN))
-    return settled.length > 0 && Number.isFinite(last) ? last : undefined
+    const settled = operations
+      .filter(({ id }) => held.includes(id))
+      .map(({ settled_at }) => settled_at?.getTime() ?? Number.POSITIVE_INFINITY)
+      .filter((time) => time >= at) // and not in the moment between the question and the signal
+    return settled.length > 0 ? Math.max(...settled) : undefined
   }
   if (kind === 'web_killed')
     return first(told.filter((one) => one.web === web && one.sentAt >= at && one.status < 300).map(answeredAt))
@@ -54,6 +57,6 @@ function first(times: number[]): number | undefined {
 
 function summary({ faults, times }: { faults: number; times: number[] }): Recovery {
   const sorted = times.toSorted((a, b) => a - b)
-  const at = (share: number) => Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0)
+  const at = (share: number) => Math.round(sorted[Math.ceil(share * sorted.length) - 1] ?? 0)
   return { faults, measured: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) }
 }

@@ -4,7 +4,7 @@ import { say } from '../proof/report.ts'
 import { openDb } from '../src/db/pool.ts'
 import { Events } from '../src/events.ts'
 import { Api } from './api.ts'
-import { findFlaws } from './checks.ts'
+import { type Evidence, type Flaw, findFlaws } from './checks.ts'
 import { type Known, runClient } from './client.ts'
 import { Diary } from './diary.ts'
 import { Inflictor } from './inflict.ts'
@@ -23,11 +23,12 @@ const LAST_ANSWERS_MS = 60_000
 const LOOK_MS = 500
 const PROGRESS_MS = 10_000
 
-/** A fleet, what is done to it, and what has become of it. */
+/** A fleet, what was done to it, and what has become of it. */
 export type Chaos = {
   site: Site
-  /** May be asked again: it looks at what is there now. */
-  check(): Promise<Result>
+  /** All that there is to be seen now: asked again, it may be something else. */
+  gather(): Promise<Evidence>
+  judge(evidence: Evidence): Promise<Result>
 }
 
 /** Starts a fleet, troubles it, and lets it settle. Whoever calls closes the site, also when this fails. */
@@ -35,43 +36,48 @@ export async function runChaos(
   options: ChaosOptions,
   { signal, onOpen }: { signal: AbortSignal; onOpen: (site: Site) => void },
 ): Promise<Chaos> {
-  say(
-    `Starting Postgres, ${options.queues === 'redis' ? 'Redis, ' : ''}a provider, 2 web processes, ${options.workers} workers`,
-  )
+  const queues = options.queues === 'redis' ? 'Redis' : 'no Redis'
+  say(`Starting Postgres, ${queues}, a provider, ${options.webs} web processes, ${options.workers} workers`)
   const site = await openSite(options)
   onOpen(site)
   signal.throwIfAborted()
   await mkdir(startsFolder(site))
   const diary = new Diary()
   const inflictor = new Inflictor(site)
-  const { settledAfterMs, fallen, swept } = await trouble(site, options, { diary, inflictor, signal })
+  const { fallen, ...course } = await trouble(site, options, { diary, inflictor, signal })
   return {
     site,
-    async check() {
+    async gather() {
       const handle = openDb({ databaseUrl: site.databaseUrl, applicationName: 'chaos', events: new Events() })
-      const fleet = openFleet(site)
       try {
-        const [ledger, truth, provider] = await Promise.all([
-          readLedger(handle.db),
-          seeTruth(site),
-          site.provider.counted(),
-        ])
-        const flaws = findFlaws({ diary, ledger, truth, fallen })
-        const histories = new Map<string, string>()
-        for (const id of new Set(flaws.map(({ sandboxId }) => sandboxId ?? '').filter((id) => id !== ''))) {
-          const why = await fleet.why(id).catch(() => undefined)
-          if (why)
-            histories.set(
-              id,
-              [why.answer, ...why.story.map(({ at, text }) => `${at.toISOString()} ${text}`)].join('\n'),
-            )
-        }
-        const recovery = recoveryOf(inflictor.inflicted, { operations: ledger.operations, told: diary.told })
-        return { options, diary, ledger, provider, flaws, histories, recovery, settledAfterMs, swept }
+        const [ledger, truth] = await Promise.all([readLedger(handle.db), seeTruth(site)])
+        return { diary, ledger, truth, fallen }
       } finally {
-        await Promise.all([handle.close(), fleet.close()])
+        await handle.close()
       }
     },
+    async judge({ ledger, ...evidence }) {
+      const flaws = findFlaws({ ledger, ...evidence })
+      const recovery = recoveryOf(inflictor.inflicted, { operations: ledger.operations, told: diary.told })
+      const provider = await site.provider.counted()
+      return { options, diary, ledger, provider, flaws, histories: await tellOf(site, flaws), recovery, ...course }
+    },
+  }
+}
+
+/** As `sandman why` does. */
+async function tellOf(site: Site, flaws: readonly Flaw[]): Promise<Map<string, string>> {
+  const fleet = openFleet(site)
+  const histories = new Map<string, string>()
+  try {
+    for (const id of new Set(flaws.flatMap(({ sandboxId }) => sandboxId || []))) {
+      const why = await fleet.why(id).catch(() => undefined) // what has leaked may be of nobody
+      const story = why?.story.map(({ at, text }) => `${at.toISOString()} ${text}`)
+      if (why) histories.set(id, [why.answer, ...(story ?? [])].join('\n'))
+    }
+    return histories
+  } finally {
+    await fleet.close()
   }
 }
 

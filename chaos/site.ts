@@ -13,7 +13,6 @@ import type { ChaosOptions } from './options.ts'
 import { Provider } from './provider.ts'
 
 export const FLEET = 'chaos'
-const WEBS = 2
 const STOP_MS = 40_000
 
 /** Everything of a fleet, each part a process of its own on this machine. */
@@ -36,22 +35,27 @@ export type Site = {
   close(options: { keepLogs: boolean }): Promise<void>
 }
 
-export async function openSite({ workers, queues, seed }: ChaosOptions): Promise<Site> {
+export async function openSite({ workers, webs, queues, seed }: ChaosOptions): Promise<Site> {
   const root = await mkdtemp(path.join(os.tmpdir(), 'sandman-chaos-'))
   await chmod(root, 0o711) // lets the user that Postgres is lent to pass through
   const logs = await mkdtemp(path.join(os.tmpdir(), `sandman-chaos-logs-${seed}-`))
   const janitor = hireJanitor(root, logs)
   try {
-    return await furnish({ root, logs, janitor, workers, hasRedis: queues === 'redis' })
+    return await furnish({ root, logs, janitor, workers, webs, hasRedis: queues === 'redis' })
   } catch (error) {
     await dismiss(janitor)
     throw error
   }
 }
 
-type Foundations = { root: string; logs: string; janitor: ChildProcess; workers: number; hasRedis: boolean }
+type Foundations = Pick<ChaosOptions, 'workers' | 'webs'> & {
+  root: string
+  logs: string
+  janitor: ChildProcess
+  hasRedis: boolean
+}
 
-async function furnish({ root, logs, janitor, workers: count, hasRedis }: Foundations): Promise<Site> {
+async function furnish({ root, logs, janitor, hasRedis, ...counts }: Foundations): Promise<Site> {
   const tmp = path.join(root, 'tmp')
   await mkdir(tmp)
   const base = environment(tmp)
@@ -79,13 +83,13 @@ async function furnish({ root, logs, janitor, workers: count, hasRedis }: Founda
     new KeptProcess({ name, args: [command], env: { ...env, ...more }, logFile: path.join(logs, `${name}.log`) })
   const tokens = { SANDMAN_TOKENS: `clients:operate:${token}`, SANDMAN_HOST: '127.0.0.1' }
   const webs = await Promise.all(
-    Array.from({ length: WEBS }, async (_, nth) => {
+    Array.from({ length: counts.webs }, async (_, nth) => {
       const port = await findSteadyPort()
       const process = keep(`web-${nth + 1}`, 'web', { ...tokens, PORT: String(port) })
       return { url: `http://127.0.0.1:${port}`, process }
     }),
   )
-  const workers = Array.from({ length: count }, (_, nth) => keep(`worker-${nth + 1}`, 'worker'))
+  const workers = Array.from({ length: counts.workers }, (_, nth) => keep(`worker-${nth + 1}`, 'worker'))
   await Promise.all([...webs.map(({ process }) => process.ready), ...workers.map(({ ready }) => ready)])
 
   const stopAll = async (processes: KeptProcess[]) => {
