@@ -1,5 +1,6 @@
 import { readOptions, refuse } from '../proof/report.ts'
 import { parseDurationMs } from '../src/config.ts'
+import { FAULTS, type FaultKind } from './plan.ts'
 
 export type ChaosOptions = {
   forMs: number
@@ -9,6 +10,8 @@ export type ChaosOptions = {
   webs: number
   queues: 'redis' | 'postgres'
   killEveryMs: number
+  /** Only these. */
+  faults: readonly FaultKind[]
   /** How long it may take until everything has settled, once there is quiet. */
   settleMs: number
 }
@@ -20,6 +23,7 @@ export const DEFAULTS: Omit<ChaosOptions, 'seed'> = {
   webs: 2,
   queues: 'redis',
   killEveryMs: 1_000,
+  faults: Object.keys(FAULTS) as FaultKind[],
   settleMs: 240_000,
 }
 
@@ -30,6 +34,7 @@ const USAGE = `Usage: npm run chaos -- [options]
   --workers <6>          worker processes
   --queues <redis>       or postgres
   --kill-every <1s>      a worker is killed so often
+  --faults <a,b>         only these: ${Object.keys(FAULTS).join(', ')}
   --settle <240s>        how long it may take until all has settled, afterwards
   --keep-logs            also when all is well
   --json                 one object instead of a table`
@@ -43,6 +48,7 @@ export function readChaosOptions(): ChaosOptions & { json: boolean; keepLogs: bo
     workers: text,
     queues: text,
     'kill-every': text,
+    faults: text,
     settle: text,
     json: { type: 'boolean', default: false },
     'keep-logs': { type: 'boolean', default: false },
@@ -57,10 +63,17 @@ export function readChaosOptions(): ChaosOptions & { json: boolean; keepLogs: bo
     workers: whole('--workers', given.workers, DEFAULTS.workers),
     queues,
     killEveryMs: duration('--kill-every', given['kill-every'], DEFAULTS.killEveryMs),
+    faults: kinds(given.faults),
     settleMs: duration('--settle', given.settle, DEFAULTS.settleMs),
     json: given.json === true,
     keepLogs: given['keep-logs'] === true,
   }
+}
+
+function kinds(given: string | undefined): readonly FaultKind[] {
+  const named = given?.split(',') ?? DEFAULTS.faults
+  const unknown = named.find((kind) => !(kind in FAULTS))
+  return unknown === undefined ? (named as FaultKind[]) : refuse(USAGE, `There is no fault called ${unknown}.`)
 }
 
 function duration(name: string, given: string | undefined, fallback: number): number {

@@ -25,7 +25,13 @@ export type PlannedFault = {
   signal: NodeJS.Signals
 }
 
-export type PlanOptions = { seed: number; forMs: number; killEveryMs: number; queues: 'redis' | 'postgres' }
+export type PlanOptions = {
+  seed: number
+  forMs: number
+  killEveryMs: number
+  queues: 'redis' | 'postgres'
+  faults: readonly FaultKind[]
+}
 
 /** A worker that stands still for longer than the lock of an operation's job (10 s) has lost it when it goes on. */
 const STANDS_STILL_MS = { short: [500, 4_000], long: [11_000, 15_000] } as const
@@ -39,17 +45,16 @@ const OTHERS = 15
  * Which fault comes when. Workers are killed one after the other, at the same pace; the others come from a bag in which each kind
  * is once, so that a short run has all of them, too.
  */
-export function planFaults({ seed, forMs, killEveryMs, queues }: PlanOptions): PlannedFault[] {
+export function planFaults({ seed, forMs, killEveryMs, queues, faults }: PlanOptions): PlannedFault[] {
   const random = Random.of(seed, 'faults')
   const planned: PlannedFault[] = []
-  for (let atMs = killEveryMs; atMs < forMs; atMs += killEveryMs) planned.push(fault('worker_killed', atMs, random))
-  const others = (Object.keys(FAULTS) as FaultKind[]).filter(
-    (kind) => kind !== 'worker_killed' && (queues === 'redis' || !kind.startsWith('redis')),
-  )
+  const kills = faults.includes('worker_killed') ? Math.ceil(forMs / killEveryMs) - 1 : 0
+  for (let nth = 1; nth <= kills; nth++) planned.push(fault('worker_killed', nth * killEveryMs, random))
+  const others = faults.filter((kind) => kind !== 'worker_killed' && (queues === 'redis' || !kind.startsWith('redis')))
   const [least, most] = OTHERS_APART_MS
   const apartMs = Math.min(most, Math.max(least, forMs / OTHERS))
   let bag: FaultKind[] = []
-  for (let atMs = apartMs; atMs < forMs; atMs += random.between(0.5, 1.5) * apartMs) {
+  for (let atMs = apartMs; atMs < forMs && others.length > 0; atMs += random.between(0.5, 1.5) * apartMs) {
     if (bag.length === 0) bag = random.shuffled(others)
     planned.push(fault(bag.pop() as FaultKind, atMs, random))
   }
