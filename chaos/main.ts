@@ -1,3 +1,4 @@
+import { say } from '../proof/report.ts'
 import { describeError } from '../src/errors.ts'
 import { readChaosOptions } from './options.ts'
 import { isGood, print, summarize } from './result.ts'
@@ -15,6 +16,7 @@ let keepLogs = false
 try {
   const chaos = await runChaos(options, {
     signal: interruption.signal,
+    say,
     onOpen(opened) {
       site = opened
     },

@@ -1,6 +1,5 @@
 import { mkdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { say } from '../proof/report.ts'
 import { openDb } from '../src/db/pool.ts'
 import { Events } from '../src/events.ts'
 import { Api } from './api.ts'
@@ -34,7 +33,7 @@ export type Chaos = {
 /** Starts a fleet, troubles it, and lets it settle. Whoever calls closes the site, also when this fails. */
 export async function runChaos(
   options: ChaosOptions,
-  { signal, onOpen }: { signal: AbortSignal; onOpen: (site: Site) => void },
+  { signal, say, onOpen }: { signal: AbortSignal; say: (progress: string) => void; onOpen: (site: Site) => void },
 ): Promise<Chaos> {
   const queues = options.queues === 'redis' ? 'Redis' : 'no Redis'
   say(`Starting Postgres, ${queues}, a provider, ${options.webs} web processes, ${options.workers} workers`)
@@ -44,7 +43,7 @@ export async function runChaos(
   await mkdir(startsFolder(site))
   const diary = new Diary()
   const inflictor = new Inflictor(site)
-  const { fallen, ...course } = await trouble(site, options, { diary, inflictor, signal })
+  const { fallen, ...course } = await trouble(site, options, { diary, inflictor, signal, say })
   return {
     site,
     async gather() {
@@ -81,9 +80,9 @@ async function tellOf(site: Site, flaws: readonly Flaw[]): Promise<Map<string, s
   }
 }
 
-type Parts = { diary: Diary; inflictor: Inflictor; signal: AbortSignal }
+type Parts = { diary: Diary; inflictor: Inflictor; signal: AbortSignal; say: (progress: string) => void }
 
-async function trouble(site: Site, options: ChaosOptions, { diary, inflictor, signal }: Parts) {
+async function trouble(site: Site, options: ChaosOptions, { diary, inflictor, signal, say }: Parts) {
   const { seed, forMs, clients } = options
   const planned = planFaults(options)
   say(`Chaos for ${forMs / 1_000} s with seed ${seed}: ${planned.length} faults, ${clients} clients`)
