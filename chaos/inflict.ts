@@ -23,11 +23,14 @@ const ASK_MS = 500
 export class Inflictor {
   readonly inflicted: Inflicted[] = []
   readonly #site: Site
+  readonly #signal: AbortSignal
   readonly #busy = new Set<unknown>()
   readonly #underWay = new Set<Promise<void>>()
 
-  constructor(site: Site) {
+  /** When the signal comes, all that lasts is over at once. */
+  constructor(site: Site, signal: AbortSignal) {
     this.#site = site
+    this.#signal = signal
   }
 
   /** Begins it, and leaves out what is being done already. */
@@ -74,7 +77,7 @@ export class Inflictor {
         held.push(...(await this.#heldBy(part as KeptProcess)))
         fault.at = Date.now()
         ;(part as KeptProcess).signal('SIGSTOP')
-        await sleep(lastsMs)
+        await this.#last(lastsMs)
         ;(part as KeptProcess).signal('SIGCONT')
         break
       }
@@ -89,7 +92,7 @@ export class Inflictor {
         const server = kind === 'redis_killed' ? redis : postgres
         fault.at = Date.now()
         await server?.kill(signal)
-        await sleep(lastsMs)
+        await this.#last(lastsMs)
         await server?.start()
         break
       }
@@ -106,11 +109,15 @@ export class Inflictor {
       case 'provider_away':
         fault.at = Date.now()
         provider.away(lastsMs)
-        await sleep(lastsMs)
+        await this.#last(lastsMs)
         break
     }
     fault.healedAt = Date.now()
     this.inflicted.push(fault)
+  }
+
+  async #last(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#signal }).catch(() => {})
   }
 
   /** A killed one tells nobody, so the ledger is asked directly before. */

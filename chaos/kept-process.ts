@@ -59,6 +59,12 @@ export class KeptProcess {
     await this.#exited
   }
 
+  /** Without another one. */
+  abandon(): void {
+    this.#isWanted = false
+    this.signal('SIGKILL')
+  }
+
   /** As in a deploy. Gives its exit code, or null when it had to be killed after all. */
   async stop(withinMs: number): Promise<number | null> {
     this.#isWanted = false

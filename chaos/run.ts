@@ -42,7 +42,7 @@ export async function runChaos(
   signal.throwIfAborted()
   await mkdir(startsFolder(site))
   const diary = new Diary()
-  const inflictor = new Inflictor(site)
+  const inflictor = new Inflictor(site, signal)
   const { fallen, ...course } = await trouble(site, options, { diary, inflictor, signal, say })
   return {
     site,
@@ -126,6 +126,7 @@ async function trouble(site: Site, options: ChaosOptions, { diary, inflictor, si
     clearInterval(progress)
     quiet.abort()
     givenUp.abort()
+    await inflictor.healed()
   }
 }
 

@@ -109,6 +109,7 @@ async function furnish({ root, logs, janitor, hasRedis, ...counts }: Foundations
     administer: (statement, values) => administer(databaseUrl, statement, values),
     stopWorkers: () => stopAll(workers),
     async close({ keepLogs }) {
+      for (const one of [...workers, ...webs.map(({ process }) => process)]) one.abandon()
       if (keepLogs) janitor.send('keep the logs')
       await Promise.all([postgres.stop(), redis?.stop()])
       await dismiss(janitor)
