@@ -38,11 +38,13 @@ export class Inflictor {
     const part = this.#partOf(fault)
     if (part === undefined || this.#busy.has(part)) return
     this.#busy.add(part)
-    const work = this.#inflict(fault, part).finally(() => {
-      this.#busy.delete(part)
-      this.#underWay.delete(work)
-    })
+    const work = this.#inflict(fault, part).finally(() => this.#busy.delete(part))
+    // Whoever waits for all of them is told of one that failed.
     this.#underWay.add(work)
+    void work.then(
+      () => this.#underWay.delete(work),
+      () => {},
+    )
   }
 
   /** When everything that was taken away is there again. */

@@ -14,6 +14,7 @@ import { Provider } from './provider.ts'
 
 export const FLEET = 'chaos'
 const STOP_MS = 40_000
+const ADMINISTER_MS = 30_000
 
 /** Everything of a fleet, each part a process of its own on this machine. */
 export type Site = {
@@ -129,7 +130,7 @@ async function administer<Row extends pg.QueryResultRow>(
   statement: string,
   values: unknown[] = [],
 ): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: 2_000 })
+  const client = new pg.Client({ connectionString: databaseUrl, connectionTimeoutMillis: ADMINISTER_MS })
   client.on('error', () => {})
   await client.connect()
   try {
