@@ -32,6 +32,8 @@ export type EmbeddedOptions = {
   folder: string
   /** For a cluster that may be thrown away: no waiting for the disk, room for many connections, removed at the end. */
   disposable?: boolean
+  /** For whoever starts it again and has told others where it is. Without it, a free one. */
+  port?: number
 }
 
 const USER = 'sandman'
@@ -49,6 +51,7 @@ const ORPHAN_STOP_MS = 20_000
 export async function startEmbeddedPostgres({
   folder,
   disposable = false,
+  port,
 }: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const lock = await takeFolder(folder)
   const home = path.join(folder, 'postgres')
@@ -57,7 +60,7 @@ export async function startEmbeddedPostgres({
   try {
     const runner = await findRunner(path.join(home, 'data'))
     binaries = await findBinaries(folder, runner)
-    const cluster: Cluster = { folder, home, runner, binaries, disposable }
+    const cluster: Cluster = { folder, home, runner, binaries, disposable, port }
     const password = await findOrCreate(cluster)
     const started = await start(cluster)
     service = started.service
@@ -109,7 +112,14 @@ function explain(error: unknown, folder: string): SandmanError {
 }
 
 /** `home` holds `data`, Postgres's own folder, and `password`. */
-type Cluster = { folder: string; home: string; runner: Runner; binaries: Binaries; disposable: boolean }
+type Cluster = {
+  folder: string
+  home: string
+  runner: Runner
+  binaries: Binaries
+  disposable: boolean
+  port: number | undefined
+}
 
 /**
  * Returns the password of the cluster, which is made when there is none. It is made beside its place and moved there when
@@ -169,7 +179,7 @@ function postgresEnv(): Record<string, string> {
 
 async function start(cluster: Cluster): Promise<{ service: Service; port: number }> {
   for (let tries = 1; ; tries++) {
-    const port = await findFreePort()
+    const port = cluster.port ?? (await findFreePort())
     try {
       return { service: await startOn(port, cluster), port }
     } catch (error) {

@@ -12,6 +12,7 @@ import { endInstance } from './end.ts'
 import { exists, writeJson } from './files.ts'
 import { checkpointRefOf, type Home, hasHome, makeHome, refOf, withLock } from './home.ts'
 import { findInstance, requireInstance } from './instance.ts'
+import { removeLeftovers } from './leftovers.ts'
 import { listCheckpoints, listInstances, NOTHING, placeOf } from './lists.ts'
 import { lookAt } from './look.ts'
 import { resume, suspend } from './pausing.ts'
@@ -80,7 +81,16 @@ export function openLocalBackend({ folder, fleet, cgroups = true }: LocalOptions
 
     lists: {
       place: (call) => listing('find the name of its folder', call, async (at) => placeOf(at), undefined),
-      instances: (cursor, call) => listing('list sandboxes', call, (at) => listInstances(at, cursor, call), NOTHING),
+      instances: (cursor, call) =>
+        listing(
+          'list sandboxes',
+          call,
+          async (at) => {
+            if (cursor === undefined) await removeLeftovers(at, call).catch(() => {}) // or with the next list
+            return listInstances(at, cursor, call)
+          },
+          NOTHING,
+        ),
       checkpoints: (cursor, call) =>
         listing('list checkpoints', call, (at) => listCheckpoints(at, cursor, call), NOTHING),
     },

@@ -27,7 +27,7 @@ export async function endInstance(home: Home, target: Target): Promise<void> {
 }
 
 /** A supervisor that was just starting may have begun something before the folder was taken away from it. */
-async function removeRemains(ref: string, folder: string): Promise<void> {
+export async function removeRemains(ref: string, folder: string): Promise<void> {
   // Without labels, somebody else has come as far as removing the files.
   if (await exists(path.join(folder, 'instance.json'))) {
     const remains = await readInstance(ref, folder)

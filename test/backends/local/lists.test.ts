@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { cp, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -8,6 +9,7 @@ import { openLocalBackend } from '../../../src/backends/local/backend.ts'
 import { makeHome } from '../../../src/backends/local/home.ts'
 import { findSupervisor } from '../../../src/backends/local/instance.ts'
 import { listCheckpoints, listInstances } from '../../../src/backends/local/lists.ts'
+import { type FileLock, lockFile } from '../../../src/file-lock.ts'
 import { type Bench, CALL, FIRST_LIFE, HOME_ID, REF, SANDBOX, setup, wanted } from './setup.ts'
 
 const sandbox = (letter: string) => `sbx_${letter.repeat(26)}`
@@ -241,4 +243,31 @@ test('a place is called after its folder, and holds all but what another one has
   expect(place?.holds(ref.replace(HOME_ID, 'deadbeef'))).toBe(false)
   const sameFolder = openLocalBackend({ folder: bench.folder, fleet: 'test' })
   expect((await sameFolder.lists.place(CALL))?.name).toBe(HOME_ID)
+})
+
+test('what killed workers have left half made or half removed is gone after a list, unless somebody is at work on it', async () => {
+  const bench = await setup()
+  await create(bench, 'a')
+  const taken = await snapshot(bench, REF)
+  const left = [
+    path.join(instancesIn(bench), `.making-${refOf('b')}~1`),
+    path.join(instancesIn(bench), `.ending-${REF}~1`), // and made anew since then
+    path.join(checkpointsIn(bench), `.making-${REF}.op_2~1`),
+    path.join(checkpointsIn(bench), `.discarding-${refOf('c')}.op_3~1`),
+  ]
+  const labels = path.join(instancesIn(bench), REF, 'instance.json')
+  for (const folder of left) {
+    await mkdir(folder)
+    await cp(labels, path.join(folder, 'instance.json'))
+  }
+  const busy = path.join(instancesIn(bench), `.ending-${refOf('d')}~1`)
+  await mkdir(busy)
+  const lock = await lockFile(path.join(bench.folder, 'test', 'locks', refOf('d')))
+  expect(await instancesOf(bench.backend)).toEqual([listed('a')])
+  expect(await checkpointsOf(bench.backend)).toMatchObject([{ ref: taken }])
+  expect([...left, busy].filter((folder) => existsSync(folder))).toEqual([busy])
+  await bench.running(REF)
+  await (lock as FileLock).release()
+  await instancesOf(bench.backend)
+  expect(existsSync(busy)).toBe(false)
 })

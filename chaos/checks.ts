@@ -1,0 +1,23 @@
+import { checkAnswers } from './checks/answers.ts'
+import { checkCheckpoints } from './checks/checkpoints.ts'
+import { checkCourse } from './checks/course.ts'
+import { checkExecutions } from './checks/executions.ts'
+import { type Evidence, type Flaw, flaw } from './checks/flaw.ts'
+import { checkInstances } from './checks/instances.ts'
+
+export { type Evidence, FLAWS, type Flaw, type FlawKind } from './checks/flaw.ts'
+
+/** Everything that is not as it must be. An empty list is the only good one. */
+export function findFlaws(evidence: Evidence): Flaw[] {
+  const { ledger, truth, fallen } = evidence
+  return [
+    ...checkAnswers(evidence),
+    ...checkCourse(evidence),
+    ...checkInstances(evidence),
+    ...checkCheckpoints(evidence),
+    ...checkExecutions(evidence),
+    ...truth.remains.map((name) => flaw('leaked', undefined, `the local backend has left ${name}`)),
+    ...ledger.violations.map(({ sandboxId, invariant, seen }) => flaw('wrong', sandboxId, `${invariant}: ${seen}`)),
+    ...fallen.map((says) => flaw('wrong', undefined, says)),
+  ]
+}
