@@ -2,6 +2,7 @@ import { type Agent, BackendError, type Call, type Piece } from '../../src/backe
 import { requireLife } from '../life.ts'
 import type { Abilities, Cloud } from './cloud.ts'
 
+/** At least: what is much comes in larger pieces. */
 const PIECE_BYTES = [7, 100, 65_536]
 
 /** Where a stream goes wrong, and how. */
@@ -33,7 +34,7 @@ export async function* attach(
     instance.state === 'running' &&
     String(instance.incarnation) === incarnation
   const breaks = drawBreak()
-  const pieceBytes = random.pick(PIECE_BYTES)
+  const pieceBytes = Math.max(random.pick(PIECE_BYTES), agent.bytes.length >> 5)
   const from = Number(cursor ?? 0)
   let at = from
   while (!signal.aborted) {
