@@ -20,6 +20,9 @@ export type SeedsOptions = {
   onResult?: (result: RunResult) => void
 }
 
+/** In real time, many times more than a run needs on a busy machine. */
+const RUN_MS_MAX = 180_000
+
 /** A run that could not be made, which says something about the simulation and not about Sandman. */
 export type Failure = { seed: number; failure: string }
 
@@ -61,13 +64,19 @@ async function runHand(
       execArgv: [],
     })
     const told = new Set<number>()
+    // Code that waits for itself in a circle lets nobody else do anything, not even give up.
+    const giveUp = () => child.kill('SIGKILL')
+    let timer = setTimeout(giveUp, RUN_MS_MAX)
     child.on('message', (message: Message) => {
       told.add('result' in message ? message.result.seed : message.seed)
+      clearTimeout(timer)
+      timer = setTimeout(giveUp, RUN_MS_MAX)
       heard(message)
     })
     const ended = await new Promise<string>((resolve) => {
       child.once('exit', (code, signal) => resolve(signal ?? `code ${code}`))
     })
+    clearTimeout(timer)
     for (const seed of seeds)
       if (!told.has(seed))
         heard({ seed, failure: `the process ended with ${ended} before this seed was run to its end` })

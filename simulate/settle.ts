@@ -36,10 +36,11 @@ export async function settle(parts: {
     await checkAll({ world, db, told }, 'always')
     if (!findings.isEmpty) return
     const left = await checkAll({ world, db, told }, 'at rest', { isTrial: true })
-    if (left === 0) return
+    if (left === 0) break
     if (nth % 10 === 0) await believeAll(world, operator)
   }
   await checkAll({ world, db, told }, 'at rest')
+  await checkAll({ world, db, told }, 'in the end')
 }
 
 async function believeAll({ database, backends, engine }: World, operator: Life): Promise<void> {

@@ -41,7 +41,7 @@ export function drawWishes(random: Random, user: string, count: number, backends
 }
 
 function drawPart(random: Random, backends: readonly string[]): Part {
-  switch (random.weighted({ spawn: 8, adopt: 2, verb: 60, execute: 22, cancel: 5, touch: 3, again: 5 })) {
+  switch (random.weighted({ spawn: 9, adopt: 2, verb: 55, execute: 24, cancel: 5, touch: 2, again: 4 })) {
     case 'spawn':
       return drawSpawn(random, backends)
     case 'adopt':
@@ -78,7 +78,7 @@ function drawSpawn(random: Random, backends: readonly string[]): Part {
 }
 
 function drawVerb(random: Random): Part {
-  const kind = random.weighted({ pause: 32, resume: 32, snapshot: 12, kill: 14, destroy: 10 })
+  const kind = random.weighted({ pause: 36, resume: 36, snapshot: 12, kill: 6, destroy: 5 })
   const options: Options = {
     ...(kind === 'pause' && random.chance(0.3) && { if_unsupported: 'kill' }),
     ...(kind === 'pause' && random.chance(0.5) && { if_busy: random.pick(['wait', 'interrupt'] as const) }),

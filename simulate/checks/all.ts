@@ -2,7 +2,7 @@ import type { Db } from '../../src/db/pool.ts'
 import type { Told } from '../told.ts'
 import type { World } from '../world.ts'
 import { checkAnswers } from './answers.ts'
-import { checkCheckpoints } from './checkpoints.ts'
+import { checkCheckpoints, checkWhole } from './checkpoints.ts'
 import { checkExecutions } from './executions.ts'
 import { checkGone } from './gone.ts'
 import { checkInstances } from './instances.ts'
@@ -13,10 +13,11 @@ import { checkRest } from './rest.ts'
 export type Scene = { world: World; db: Db; told: Told; found(rule: string, about: string, says: string): void }
 export type Check = (scene: Scene) => Promise<void>
 
-/** What must be true at every moment, and what only when everything has come to rest. */
-const CHECKS: Record<'always' | 'at rest', readonly Check[]> = {
-  always: [checkInvariants],
-  'at rest': [checkRest, checkAnswers, checkInstances, checkCheckpoints, checkGone, checkExecutions],
+/** What must be true at every moment; what becomes true when everything comes to rest; and what is looked at then. */
+const CHECKS: Record<'always' | 'at rest' | 'in the end', readonly Check[]> = {
+  always: [checkInvariants, checkWhole],
+  'at rest': [checkRest, checkInstances, checkCheckpoints],
+  'in the end': [checkAnswers, checkGone, checkExecutions],
 }
 
 /** Looks at everything, and says how much is wrong. As a trial, nothing of it is written down. */

@@ -30,3 +30,11 @@ export const checkCheckpoints: Check = async ({ world, db, found }) => {
       found('no checkpoint that nobody knows of', sandboxId, `the ${kind} ${ref} is at its provider, and in no row`)
   }
 }
+
+/** A checkpoint is written down when it was seen to be whole, and not because somebody said so. */
+export const checkWhole: Check = async ({ world, db, found }) => {
+  const kept = await db.selectFrom('checkpoints').select(['provider_ref', 'sandbox_id', 'kind']).orderBy('id').execute()
+  for (const { provider_ref, sandbox_id, kind } of kept)
+    if (!world.cloud.wholeOnce.has(provider_ref))
+      found('a checkpoint that is written down was whole', sandbox_id, `the ${kind} ${provider_ref} never was`)
+}

@@ -28,11 +28,13 @@ export const checkGone: Check = async ({ world, db, found }) => {
     }
     if (!HAPPENED.includes(reason)) continue
     const { cloud } = world
-    const refs = new Set(
-      [...cloud.instances.values(), ...cloud.ended].filter(({ sandboxId }) => sandboxId === id).map(({ ref }) => ref),
-    )
+    const row = await db.selectFrom('sandboxes').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+    const labelled = [...cloud.instances.values(), ...cloud.ended].filter(({ sandboxId }) => sandboxId === id)
+    // What was taken over may never have got its label.
+    const { ref: adopted } = (row.spec as { adopt?: { ref?: string } }).adopt ?? {}
+    const refs = [row.provider_ref, adopted, ...labelled.map(({ ref }) => ref)]
     const isTrue =
-      cloud.mishaps.some((mishap) => mishap.sandboxId === id || refs.has(mishap.ref)) ||
+      cloud.mishaps.some((mishap) => mishap.sandboxId === id || refs.includes(mishap.ref)) ||
       cloud.ends.some(({ sandboxId }) => sandboxId === id)
     if (!isTrue) found('gone for a true reason', id, `it is gone: ${reason}, and its provider has lost nothing of it`)
   }

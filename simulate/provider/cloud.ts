@@ -64,6 +64,8 @@ export class Cloud {
   readonly instances = new Map<string, Instance>()
   readonly checkpoints = new Map<string, Checkpoint>()
   /** What is not there any more, in the order in which it went. */
+  /** Checkpoints that were whole at some time: of no other may anybody say that they are. */
+  readonly wholeOnce = new Set<string>()
   readonly ended: (Instance & { endedAtMs: number; because: string })[] = []
   readonly mishaps: Mishap[] = []
   /** Every agent that ever was started, by its key, with the instance. */
@@ -134,11 +136,22 @@ export class Cloud {
     const made = { ref, backend, fleet, of: instance.ref, sandboxId, kind, madeAtMs: this.engine.nowMs }
     const checkpoint: Checkpoint = { ...made, condition: pendingMs > 0 ? 'pending' : 'ready' }
     this.checkpoints.set(ref, checkpoint)
-    if (pendingMs > 0)
-      this.engine.after(pendingMs, `${ref} is written`, () => {
-        if (checkpoint.condition === 'pending') checkpoint.condition = 'ready'
-      })
+    if (pendingMs === 0) this.wholeOnce.add(ref)
+    else this.engine.after(pendingMs, `${ref} is written`, () => this.#endUpload(checkpoint))
     return checkpoint
+  }
+
+  #endUpload(checkpoint: Checkpoint): void {
+    const { ref } = checkpoint
+    if (checkpoint.condition !== 'pending' || this.checkpoints.get(ref) !== checkpoint) return
+    if (this.conduct.happens('upload_fails')) {
+      this.note('an upload failed', checkpoint)
+      if (this.random.chance(0.5)) this.checkpoints.delete(ref)
+      else checkpoint.condition = 'corrupt'
+      return
+    }
+    checkpoint.condition = 'ready'
+    this.wholeOnce.add(ref)
   }
 
   /** An instance that came by itself, or on its own to its end: its time-to-live. */

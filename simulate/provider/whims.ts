@@ -3,7 +3,7 @@ import type { Abilities, Cloud, Instance } from './cloud.ts'
 import { beginPause } from './sleep.ts'
 
 /** So often a provider may think of something. */
-const EVERY_MS = 15_000
+const EVERY_MS = 6_000
 
 /** What a provider does by itself, while not everything is well. */
 export function haveWhims(cloud: Cloud, abilitiesOf: (backend: string) => Abilities): void {
@@ -22,10 +22,9 @@ type Whim = (cloud: Cloud, abilitiesOf: (backend: string) => Abilities) => boole
 
 const WHIMS = {
   agent_killed(cloud) {
-    const found = one(cloud, ({ state, agents }) => state === 'running' && agents.size > 0)
+    const found = one(cloud, ({ state, agents }) => state === 'running' && [...agents.values()].some(({ end }) => !end))
     if (!found) return false
-    const agent = cloud.random.pick([...found.agents.values()])
-    if (agent.end) return false
+    const agent = cloud.random.pick([...found.agents.values()].filter(({ end }) => !end))
     const oomKilled = cloud.random.chance(0.6)
     cloud.note(oomKilled ? 'an agent used too much memory' : 'an agent was killed', found)
     agent.endBy('mishap', oomKilled ? { exitCode: 137, oomKilled } : { signal: 'SIGKILL' })
