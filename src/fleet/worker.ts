@@ -1,7 +1,8 @@
 import os from 'node:os'
 import type { Backend } from '../backends/backend.ts'
 import { BACKENDS } from '../backends/catalog.ts'
-import { runningClock } from '../clock.ts'
+import { type Clock, runningClock } from '../clock.ts'
+import type { DbHandle } from '../db/pool.ts'
 import { withDeadline } from '../deadline.ts'
 import { Events } from '../events.ts'
 import { signCanary } from '../jobs/canary.ts'
@@ -17,6 +18,7 @@ import { VERBS } from '../jobs/verbs.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
+import type { QueueStore } from '../queues/bullmq/store.ts'
 import { canaryQueue } from '../queues/canary.ts'
 import type { QueueDefinition } from '../queues/define.ts'
 import type { QueueName } from '../queues/names.ts'
@@ -36,7 +38,21 @@ export type WorkerParts = {
   backends?: readonly Backend[]
   patience?: Patience
   housekeeping?: Housekeeping
+  /** How often it looks for what nobody has heard of, when that is not the usual. */
+  ringEveryMs?: number
 }
+
+/** What a worker stands on. */
+export type Ground = {
+  handle: Pick<DbHandle, 'db' | 'close'>
+  store: QueueStore
+  producer: Producer
+  backends: ReadonlyMap<string, Backend>
+  clock: Clock
+  workerName: string
+}
+
+type WorkConfig = Pick<RunningConfig, 'fleet' | 'ttl' | 'keep' | 'destroyMax' | 'sweeper' | 'queues' | 'graceMs'>
 
 const BACKEND_CLOSE_MS = 1_000
 
@@ -47,7 +63,6 @@ export async function startWorker(config: RunningConfig, events: Events, parts: 
 
 async function start(config: RunningConfig, events: Events, parts: WorkerParts): Promise<Running> {
   const { handle, store } = await layFoundation(config, { role: 'consumer', name: 'worker', events })
-  const { fleet } = config
   const backends = await openBackends(config, parts.backends ?? []).catch(async (error: unknown) => {
     await Promise.all([store.close(), handle.close()])
     throw error
@@ -55,7 +70,14 @@ async function start(config: RunningConfig, events: Events, parts: WorkerParts):
   const workerName = `${os.hostname()}-${process.pid}`
   // Silent: the consumers' connection to the same store already says when it is lost.
   const producer = new Producer(openStore({ ...config, role: 'producer', events: new Events() }))
-  const base = { db: handle.db, clock: runningClock, fleet, worker: workerName, events }
+  return takeUpWork(config, { handle, store, producer, backends, clock: runningClock, workerName }, events, parts)
+}
+
+/** The work itself, on whatever it was given to stand on, which it closes when it stops. */
+export function takeUpWork(config: WorkConfig, ground: Ground, events: Events, parts: WorkerParts = {}): Running {
+  const { handle, store, producer, backends, clock, workerName } = ground
+  const { fleet } = config
+  const base = { db: handle.db, clock, fleet, worker: workerName, events }
   const bell = { ...base, producer }
   const announcer = new Announcer(base)
   const tally = new Tally(base)
@@ -90,7 +112,7 @@ async function start(config: RunningConfig, events: Events, parts: WorkerParts):
     sweeper: () => take(sweeperQueue, (payload, context) => sweep(sweeping, payload, context)),
   }
   const consumers = config.queues.map((name) => takers[name]())
-  const ringing = keepRinging(bell)
+  const ringing = keepRinging(bell, parts.ringEveryMs === undefined ? {} : { everyMs: parts.ringEveryMs })
   const scheduling = keepScheduling({ ...bell, queues: config.queues, backends: [...backends.keys()] })
   events.emit('process.started', {
     worker: workerName,

@@ -95,7 +95,8 @@ class Keeper {
   }
 
   async keep(piece: Piece): Promise<void> {
-    if (piece.bytes.length === 0) return
+    // Nothing is written any more of what is full: who waited here for that would wait, and let nobody else do anything, for ever.
+    if (piece.bytes.length === 0 || this.isFull) return
     // In the statement that it shares with others it would fail all of them.
     if (!isStorable(piece.cursor)) throw new Error('the backend gave a cursor that cannot be kept')
     this.#waiting.push(piece)

@@ -1,0 +1,39 @@
+/**
+ * A process that makes runs, one seed after the other, and tells its parent what came of each. Its own process, because time is not
+ * what it was in there.
+ */
+import { openGround } from './ground.ts'
+import { type RunResult, run } from './run.ts'
+import { replaceTime } from './virtual-time.ts'
+import type { Sabotage } from './world.ts'
+
+export type Order = {
+  databaseUrl: string
+  seeds: number[]
+  steps?: number | undefined
+  trace: boolean
+  sabotage?: string | undefined
+}
+export type Message = { result: RunResult } | { seed: number; failure: string }
+
+const order = JSON.parse(process.argv[2] as string) as Order
+const print = order.trace ? (line: string) => process.stdout.write(`${line}\n`) : undefined
+// Said as the path of a module, because functions cannot be sent.
+const sabotage =
+  order.sabotage === undefined ? undefined : ((await import(order.sabotage)) as { sabotage: Sabotage }).sabotage
+
+replaceTime()
+const ground = await openGround(order.databaseUrl)
+for (const seed of order.seeds) {
+  try {
+    tell({ result: await run(ground, { seed, steps: order.steps, print, sabotage }) })
+  } catch (error) {
+    tell({ seed, failure: (error as Error).stack ?? String(error) })
+  }
+}
+await ground.close()
+process.disconnect?.()
+
+function tell(message: Message): void {
+  process.send?.(message)
+}
