@@ -5,10 +5,10 @@ import { housekeeper } from '../support/housekeeper.ts'
 import type { World } from '../support/world.ts'
 
 /** There were 2,206 of them. So few are as many batches for the sweeper, and as many ticks. */
-const EMPTY = 441
-const HEALTHY = 30
-const PER_TICK = 100
-const BATCH = 200
+const EMPTY = 221
+const HEALTHY = 10
+const PER_TICK = 50
+const BATCH = 100
 
 /** Rows as another system has left them: suspended, each with a checkpoint that was never there. */
 async function importRows({ db, place }: World, count: number): Promise<void> {
