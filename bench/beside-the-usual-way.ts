@@ -1,6 +1,7 @@
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
-import { inParallel, openLane } from './lane.ts'
+import { inParallel } from './in-parallel.ts'
+import { openLane } from './lane.ts'
 import type { Bench, Result } from './section.ts'
 import { median, rounded } from './statistics.ts'
 import { startSubject } from './subject.ts'
