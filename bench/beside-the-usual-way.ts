@@ -1,6 +1,7 @@
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
-import { inParallel, openLane } from './lane.ts'
+import { inParallel } from './in-parallel.ts'
+import { openLane } from './lane.ts'
 import type { Bench, Result } from './section.ts'
 import { median, rounded } from './statistics.ts'
 import { startSubject } from './subject.ts'
@@ -41,6 +42,7 @@ export async function usualWay({ servers, sizes, profileFolder }: Bench): Promis
         ms.ours += (await lane.drain(worker, kind, sandboxes, () => lane.request(kind, ours))).ms
         ms.usual += (await drainUsual(kind)).ms
       }
+      await lane.tidyUp()
       const perSecond = (each: number) => ((MEASURED_KINDS.length * sandboxes) / each) * 1_000
       if (round > 0) rates.push({ ours: perSecond(ms.ours), usual: perSecond(ms.usual) })
     }

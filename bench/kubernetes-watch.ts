@@ -9,7 +9,7 @@ import { refOf } from '../src/backends/kubernetes/names.ts'
 import { findPod } from '../src/backends/kubernetes/pods.ts'
 import { PATIENCE } from '../src/jobs/patience.ts'
 import { FakeKubernetes } from '../test/support/kubernetes/server.ts'
-import { inParallel } from './lane.ts'
+import { inParallel } from './in-parallel.ts'
 import type { Bench, Result } from './section.ts'
 import { rounded } from './statistics.ts'
 

@@ -4,6 +4,7 @@ import { createFleet } from '../src/index.ts'
 import { openStore } from '../src/queues/bullmq/open-store.ts'
 import { Producer } from '../src/queues/bullmq/producer.ts'
 import { QUEUE_OF_KIND } from '../src/queues/catalog.ts'
+import { inParallel } from './in-parallel.ts'
 import { noopAbilities } from './noop-backend.ts'
 import { makeRunning } from './rows.ts'
 import type { Subject } from './subject.ts'
@@ -75,16 +76,4 @@ export async function openLane(place: Place) {
       await handle.close()
     },
   }
-}
-
-export async function inParallel<T>(
-  items: readonly T[],
-  atOnce: number,
-  work: (item: T) => Promise<unknown>,
-): Promise<void> {
-  const left = items[Symbol.iterator]()
-  const go = async () => {
-    for (const item of left) await work(item)
-  }
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, go))
 }

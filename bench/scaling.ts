@@ -36,6 +36,7 @@ async function measure({ servers, sizes }: Bench, store: Store): Promise<Figures
       const missing = Array.from({ length: count - workers.length }, () => startSubject('worker', place))
       workers.push(...(await Promise.all(missing)))
       await drain(lane, workers, sandboxes)
+      await lane.tidyUp()
       const rates: number[] = []
       for (let round = 0; round < rounds; round++) rates.push(await drain(lane, workers, sandboxes))
       const ops_per_s = rounded(median(rates), 4)

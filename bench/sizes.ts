@@ -26,13 +26,13 @@ export const SIZES = {
   },
   /** All of it within three minutes. */
   quick: {
-    operations: { sandboxes: 600, rounds: 3 },
+    operations: { sandboxes: 400, rounds: 3 },
     latency: { requests: 200 },
     enqueue: { requests: 200 },
-    scaling: { sandboxes: 400, rounds: 1, workersMax: 8 },
-    usualWay: { sandboxes: 400, rounds: 2 },
+    scaling: { sandboxes: 300, rounds: 1, workersMax: 8 },
+    usualWay: { sandboxes: 300, rounds: 2 },
     housekeeping: { rows: [10_000, 100_000], due: 100 },
-    streams: { concurrent: 300, records: 20, bytes: 512, everyMs: 500, fastMb: 48 },
+    streams: { concurrent: 300, records: 14, bytes: 512, everyMs: 500, fastMb: 48 },
     footprint: { starts: 1, idleMs: 1_000 },
     kubernetesWatch: { pods: 1_000, minutes: 0.5 },
   },
