@@ -19,7 +19,7 @@ export const FAULTS = {
   call_unanswered: { most: 0.05, group: 'provider' },
   call_hangs: { most: 0.03, group: 'provider' },
   call_broken: { most: 0.01, group: 'provider' },
-  outage: { most: 0.04, group: 'provider' },
+  outage: { most: 0.1, group: 'provider' },
   list_short: { most: 0.2, group: 'provider' },
   pause_keeps_nothing: { most: 0.15, group: 'provider' },
   upload_fails: { most: 0.15, group: 'provider' },

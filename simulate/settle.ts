@@ -10,8 +10,8 @@ import { FLEET, type World } from './world.ts'
 
 const STEP_MS = 30_000
 /** By then everything has come to rest, or something never will. */
-const SETTLE_MS_MAX = 3 * 3_600_000
-/** How long the quiet has to last before it is believed. */
+const SETTLE_MS_MAX = 3_600_000
+/** How long that is believed. */
 const BELIEVE_MS = 3_600_000
 
 /**

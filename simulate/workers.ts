@@ -56,7 +56,7 @@ export class WorkerPlace {
   }
 
   #work(life: Life): Running {
-    const { database, store, backends, patience, housekeeping, limits, sabotage } = this.#world
+    const { database, store, backends, patience, housekeeping, limits } = this.#world
     const events = new Events()
     listenTo(this.#world, life, events)
     const config = {
@@ -72,8 +72,7 @@ export class WorkerPlace {
       clock: databaseClock,
       workerName: life.name,
     }
-    const ringEveryMs = sabotage.isDeaf ? 10 * DAY_MS : RING_EVERY_MS
-    return takeUpWork(config, ground, events, { patience, housekeeping, ringEveryMs })
+    return takeUpWork(config, ground, events, { patience, housekeeping, ringEveryMs: RING_EVERY_MS })
   }
 }
 

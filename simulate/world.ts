@@ -25,8 +25,6 @@ export type Sabotage = {
   backend?: (backend: Backend) => Backend
   /** Whether a statement is run as it is; or what is run instead. */
   statement?: (text: string) => string
-  /** Nobody looks for what was not heard. */
-  isDeaf?: true
 }
 
 export type WorldOptions = {

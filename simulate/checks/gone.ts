@@ -10,6 +10,9 @@ const ASKED: Partial<Record<GoneReason, readonly string[]>> = {
 /** What its provider has done, when nobody has. */
 const HAPPENED: readonly GoneReason[] = ['expired', 'instance_lost', 'checkpoint_missing', 'checkpoint_corrupt']
 
+/** Its time at the provider is for Sandman to prolong: that it was up is no excuse. */
+const OWN_FAULT = 'its time was up'
+
 /** A sandbox is gone for the reason that it says: somebody wanted it to be, or its provider has lost something of it. */
 export const checkGone: Check = async ({ world, db, found }) => {
   const gone = await db.selectFrom('events').selectAll().where('to_state', '=', 'gone').orderBy('id').execute()
@@ -33,9 +36,8 @@ export const checkGone: Check = async ({ world, db, found }) => {
     // What was taken over may never have got its label.
     const { ref: adopted } = (row.spec as { adopt?: { ref?: string } }).adopt ?? {}
     const refs = [row.provider_ref, adopted, ...labelled.map(({ ref }) => ref)]
-    const isTrue =
-      cloud.mishaps.some((mishap) => mishap.sandboxId === id || refs.includes(mishap.ref)) ||
-      cloud.ends.some(({ sandboxId }) => sandboxId === id)
+    const lost = cloud.mishaps.filter(({ sandboxId, ref }) => sandboxId === id || refs.includes(ref))
+    const isTrue = lost.some(({ what }) => what !== OWN_FAULT)
     if (!isTrue) found('gone for a true reason', id, `it is gone: ${reason}, and its provider has lost nothing of it`)
   }
 }

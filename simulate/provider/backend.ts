@@ -106,7 +106,7 @@ export function simulatedBackend(cloud: Cloud, abilities: Abilities): Backend {
             ...(isShownEarly && { isShownEarly }),
             suspend: (target, _asked, given) =>
               call('suspend', target.ref, given, (reply) => suspend(cloud, abilities, find(target.ref), target, reply)),
-            resume: ({ ref }, _asked, given) =>
+            resume: ({ ref, checkpointRef }, _asked, given) =>
               call<void>('resume', ref, given, (reply) => {
                 const instance = find(ref)
                 if (!instance || instance.isEnding) return reply.failing('sandbox_expired', `there is no ${ref}`)
@@ -114,6 +114,9 @@ export function simulatedBackend(cloud: Cloud, abilities: Abilities): Backend {
                 if (instance.state === 'lost') return reply.failing('sandbox_expired', `${ref} is lost`)
                 if (instance.state === 'changing' || instance.isPausing)
                   return reply.failing('sandbox_unreachable', `${ref} is on its way`)
+                // What sleeps there may be a later run than the one that was to be woken.
+                if (checkpointRef !== undefined && checkpointRef !== instance.checkpointRef && needsCheckpoint)
+                  return reply.failing('checkpoint_missing', `what sleeps is ${instance.checkpointRef}`)
                 const why = wake(cloud, abilities, instance)
                 if (why === undefined) reply.with()
                 else reply.failing(why as 'checkpoint_missing', `${ref} cannot be woken: ${why}`)

@@ -90,4 +90,12 @@ export async function take(
   }
 }
 
+/** Whether an attempt may still write: nobody has taken over, and its operation has not settled. */
+export async function isCurrent(db: Db, { fleet, operationId, fence }: Attempt): Promise<boolean> {
+  const { rows } = await sql`
+    /* is_current */ select id from sandman.sandboxes
+    where operation_id = ${operationId} and fence = ${fence} and fleet = ${fleet}`.execute(db)
+  return rows.length > 0
+}
+
 type Json = Record<string, unknown>

@@ -1,5 +1,6 @@
 import { type Backend, BackendError } from '../backends/backend.ts'
 import type { Ending } from '../db/settle.ts'
+import { isCurrent } from '../db/take.ts'
 import { failure } from '../sandbox/failures.ts'
 import { type Known, refOf } from './look.ts'
 import type { Work } from './operation.ts'
@@ -30,8 +31,20 @@ export async function endRef(
   return 'ended'
 }
 
-export async function endInstance({ backend, provider, sandbox }: Work, ref: string): Promise<void> {
-  await endRef({ backend, provider, name: sandbox.id }, ref)
+/** Somebody else works on the operation by now, or it has settled: whatever is there is not this attempt's to end. */
+export class TakenOver extends Error {
+  constructor() {
+    super('a newer attempt has taken over')
+  }
+}
+
+/**
+ * The fence keeps an attempt that was overtaken from writing. It must not end anything either: what is there by now may be what the
+ * newer one has made or woken, or a later life.
+ */
+export async function endInstance({ db, attempt, backend, provider, sandbox }: Work, ref: string): Promise<void> {
+  const ending = await endRef({ backend, provider, name: sandbox.id }, ref, () => isCurrent(db, attempt))
+  if (ending === 'spared') throw new TakenOver()
 }
 
 /** Ends what the sandbox's row names, and everything else that carries its label: an answer that was lost may have left some. */

@@ -13,6 +13,7 @@ import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import { FAILURES, type Failure, failure } from '../sandbox/failures.ts'
 import { KINDS, type Kind } from '../sandbox/judge.ts'
 import type { Limits } from '../sandbox/limits.ts'
+import { TakenOver } from './end.ts'
 import { leaseMs } from './lease.ts'
 import { PATIENCE, type Patience } from './patience.ts'
 import { failureOf, Provider } from './provider.ts'
@@ -94,7 +95,12 @@ export async function performOperation(
   const work = begin(deps, taken, signal)
   events.emit('operation.taken', { ...named(work), attempt: taken.operation.attempt })
 
-  const { ending, error } = await attempt(deps, verb, work, signal)
+  const attempted = await attempt(deps, verb, work, signal).catch((thrown: unknown) => {
+    if (thrown instanceof TakenOver) return undefined
+    throw thrown
+  })
+  if (!attempted) return superseded('a newer attempt has taken over')
+  const { ending, error } = attempted
   if (!ending) {
     const recorded = await recordFailure(db, {
       attempt: taken.attempt,
@@ -132,9 +138,11 @@ async function attempt(
       return { ending: await verb.perform(work) }
     } catch (thrown) {
       signal.throwIfAborted() // given up by its worker, and not by the provider
+      if (thrown instanceof TakenOver) throw thrown
       error = failureOf(thrown, work.checkpoint?.id)
       if (FAILURES[error.error_type].again && operation.failures + 1 < verb.queue.attemptsMax) {
-        await recordFailure(db, { attempt: work.attempt, failure: error, acted: work.provider.acted, clock })
+        const { attempt, provider } = work
+        if (!(await recordFailure(db, { attempt, failure: error, acted: provider.acted, clock }))) throw new TakenOver()
         throw thrown
       }
     }
