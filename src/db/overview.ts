@@ -50,7 +50,7 @@ export async function findStuck(
       select sandboxes.id as "sandboxId", backend, state, operations.id as "operationId", kind, state_changed_at as since, attempt,
         last_error as "lastError"
       from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
-      where fleet = ${fleet} and operation_id is not null and state_changed_at <= ${dbNow(clock)} - ${interval(olderThanMs)}
+      where fleet = ${fleet} and ring_at is not null and state_changed_at <= ${dbNow(clock)} - ${interval(olderThanMs)}
         and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
       order by state_changed_at limit ${LOOKED_AT}
     )

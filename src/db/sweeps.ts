@@ -322,7 +322,7 @@ export async function findOverdue(
   const { rows } = await sql<{ operationId: string; kind: Kind }>`
     /* find_overdue */ select operations.id as "operationId", operations.kind
     from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
-    where sandboxes.fleet = ${fleet} and sandboxes.operation_id is not null and backend = ${backend}
+    where sandboxes.fleet = ${fleet} and sandboxes.ring_at is not null and backend = ${backend}
       and sandboxes.state_changed_at <= ${before} and coalesce(taken_at, started_at) <= ${before}
       and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
     order by sandboxes.state_changed_at limit ${max}`.execute(db)

@@ -14,6 +14,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     lockTables('operations', 'findings', 'sandboxes', 'checkpoints', 'executions'),
     ...tables.map(putGuard),
     SLEEP,
+    AT_WORK,
   ]
   for (const statement of statements) await sql.raw(statement).execute(db)
 }
@@ -134,4 +135,14 @@ const SLEEP = `
   create trigger sandboxes_fall_asleep before insert on sandman.sandboxes for each row
     when (new.state = 'suspended' and new.suspended_at is null or new.suspended_at is not null and new.state <> 'suspended')
     execute function sandman.remember_sleep();
+`
+
+/**
+ * The same rows by another name: what is at work is rung for again. The foreign key of an active operation asks for the sandbox with
+ * this `operation_id`, so an index of those that have one would do for it, and to a Postgres that counted when nobody worked it is
+ * the shortest there is. It then read all that was at work for every operation.
+ */
+const AT_WORK = `
+  drop index sandman.sandboxes_at_work_since;
+  create index sandboxes_at_work_since on sandman.sandboxes (fleet, state_changed_at) where ring_at is not null;
 `

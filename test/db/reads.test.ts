@@ -1,0 +1,53 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeRunning } from '../../bench/rows.ts'
+import { runningClock as clock } from '../../src/clock.ts'
+import { type DbHandle, openDb } from '../../src/db/pool.ts'
+import { Events } from '../../src/events.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { ledgerOn } from '../support/ledger.ts'
+
+const AT_WORK = 300
+const MEASURED = 10
+/** Of all tables together. A dozen statements and checks look for one row each, some of them in several indexes. */
+const READS_MAX = 60
+
+let database: TestDatabase
+let own: DbHandle
+beforeAll(async () => {
+  database = await createDatabase()
+  own = openDb({ databaseUrl: database.url, applicationName: 'reader', events: new Events(), connectionsMax: 1 })
+})
+afterAll(async () => {
+  await own.close()
+  await database.drop()
+})
+
+/** Rows that were found through any index, or read in passing. */
+async function reads(): Promise<number> {
+  await own.pool.query('select pg_stat_force_next_flush()')
+  await own.pool.query('select 1') // it is written down when the next one begins
+  const { rows } = await database.pool.query<{ reads: number }>(
+    `select (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'sandman')::int
+      + (select sum(seq_tup_read) from pg_stat_user_tables where schemaname = 'sandman')::int as reads`,
+  )
+  return rows[0]?.reads as number
+}
+
+test('what an operation reads does not grow with how many others are under way', async () => {
+  const ledger = ledgerOn(own.db, { fleet: 'busy', clock })
+  const ids = await makeRunning(database.pool, { fleet: 'busy', count: AT_WORK + MEASURED })
+  // As a fleet is most of the time when Postgres counts its rows: much has happened, and nobody is at work.
+  await database.pool.query(`insert into sandman.operations (id, sandbox_id, kind, status, outcome, created_at, settled_at)
+    select sandman.make_id('op', now()), id, 'resume', 'succeeded', 'already_done', now(), now()
+    from sandman.sandboxes, generate_series(1, 20)`)
+  await database.pool.query('vacuum analyze')
+  for (const id of ids.slice(MEASURED)) await ledger.ask(id, 'pause')
+  const before = await reads()
+  for (const id of ids.slice(0, MEASURED)) {
+    const { operation } = await ledger.ask(id, 'pause')
+    const { attempt } = await ledger.begin(operation.id)
+    const checkpoint = { kind: 'pause', providerRef: `checkpoint of ${id}` } as const
+    await ledger.end(attempt, { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } })
+  }
+  expect(((await reads()) - before) / MEASURED).toBeLessThan(READS_MAX)
+})
