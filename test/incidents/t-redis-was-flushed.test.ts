@@ -1,13 +1,14 @@
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { pauseQueue } from '../../src/queues/pause.ts'
 import { type RedisServer, startPrivateRedis } from '../support/redis.ts'
 import { describeStores, type StoreKind } from '../support/stores.ts'
 import { isThorough } from '../support/thorough.ts'
 import { createWorld, type World } from '../support/world.ts'
 
-/** Four operations each. */
-const SANDBOXES = isThorough ? 50 : 15
+/** Four operations each. More than a worker pauses at once: of the others, the job is all that there is when it is forgotten. */
+const SANDBOXES = pauseQueue.concurrency + (isThorough ? 34 : 8)
 
 /** Everything that the queue knows, schedules and locks included. */
 async function forget(kind: StoreKind, { home }: World): Promise<void> {
@@ -54,7 +55,7 @@ describeStores('incident T: the queue forgot everything', (kind) => {
     ]
     const asked = (await Promise.all(ids.map(ask))).flat()
     expect(asked).toHaveLength(4 * SANDBOXES)
-    await held.entered(1)
+    await held.entered(pauseQueue.concurrency)
     await forget(kind, world)
     held.open()
     const settled = await Promise.all(asked.map(({ operation }) => fleet.operation(operation.id, { wait: '180s' })))
