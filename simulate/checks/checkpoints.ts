@@ -10,10 +10,10 @@ export const checkCheckpoints: Check = async ({ world, db, found }) => {
     .selectFrom('checkpoints')
     .innerJoin('sandboxes', 'sandboxes.id', 'checkpoints.sandbox_id')
     .selectAll('checkpoints')
-    .select(['backend', 'state', 'sandboxes.checkpoint_id as rests_on'])
+    .select(['backend', 'state', 'sandboxes.checkpoint_id as rests_on', 'sandboxes.provider_ref as instance_ref'])
     .orderBy('checkpoints.id')
     .execute()
-  for (const { id, provider_ref, sandbox_id, backend, state, rests_on } of kept) {
+  for (const { id, provider_ref, sandbox_id, backend, state, rests_on, instance_ref } of kept) {
     if (state !== 'suspended' || rests_on !== id || !world.abilitiesOf(backend).needsCheckpoint) continue
     const condition = cloud.checkpoints.get(provider_ref)?.condition
     const isRotten = cloud.mishaps.some(({ ref, what }) => ref === provider_ref && what === ROTTEN)
@@ -23,6 +23,9 @@ export const checkCheckpoints: Check = async ({ world, db, found }) => {
         sandbox_id,
         `${provider_ref} is ${condition ?? 'not there'}`,
       )
+    const sleepsOn = cloud.instances.get(instance_ref ?? '')?.checkpointRef
+    if (sleepsOn !== undefined && sleepsOn !== provider_ref)
+      found('a sandbox sleeps on what its row says', sandbox_id, `it sleeps on ${sleepsOn}, and not on ${provider_ref}`)
   }
   const known = new Set(kept.filter(({ status }) => status !== 'deleted').map(({ provider_ref }) => provider_ref))
   for (const { ref, fleet, sandboxId, kind } of cloud.checkpoints.values()) {

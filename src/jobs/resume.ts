@@ -9,7 +9,7 @@ import { endInstance, vanished } from './end.ts'
 import { checkpointAfter, look, refOf } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
-import { suspend } from './sleep.ts'
+import { checkpointOf, suspend, wakeAgain } from './sleep.ts'
 import { bringToLife, endOwn, spawn } from './spawn.ts'
 import { wake } from './wake.ts'
 
@@ -58,7 +58,9 @@ export const resume: Verb = {
       // Why it could not be replaced says more than that it had to be.
       return { ...ending, ...(respawns && { error }), ...(await checkpointAfter(work)) }
     }
-    return { status: 'failed', error, rest: { state: 'suspended' } }
+    // An earlier attempt may have put it back to sleep, and died before it could say on what.
+    const isOnAnother = seen?.checkpointRef !== undefined && seen.checkpointRef !== work.checkpoint?.provider_ref
+    return isOnAnother ? asleepAgain(work, error) : { status: 'failed', error, rest: { state: 'suspended' } }
   },
 
   /** Nothing rests any more on what it was woken from. If this is cut off, the sweeper finds it. */
@@ -125,7 +127,18 @@ async function putBack(work: Work, error: Failure, incarnation: string): Promise
         error,
         rest: { state: 'running', providerRef: refOf(work), incarnation: seen.incarnation },
       }
-    if (seen.is === 'suspended') return { status: 'failed', error, rest: { state: 'suspended' } }
+    if (seen.is === 'suspended') return asleepAgain(work, error)
     return { ...(await vanished(work, seen)), ...(await checkpointAfter(work)) }
+  }
+}
+
+/** It was awake in between: what it sleeps on is not what it was woken from, which may be used up. */
+async function asleepAgain(work: Work, error: Failure): Promise<Ending> {
+  const pausing = work.backend.pausing as Pausing
+  try {
+    return { status: 'failed', error, rest: { state: 'suspended', checkpoint: await checkpointOf(work, pausing) } }
+  } catch (thrown) {
+    if (!isBackendError(thrown, 'checkpoint_missing', 'checkpoint_corrupt')) throw thrown
+    return wakeAgain(work, pausing, failureOf(thrown))
   }
 }
