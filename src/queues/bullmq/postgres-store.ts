@@ -9,6 +9,7 @@ import {
 } from 'bullmq'
 import { describeError, SandmanError } from '../../errors.ts'
 import { closePool, openPool } from '../../pg-pool.ts'
+import { createPatientBackend } from './patient-backend.ts'
 import { type ConnectionWatch, PRODUCE_MS, type QueueStore, qualifiedName, type StoreOptions } from './store.ts'
 import { telemetryOf } from './telemetry.ts'
 
@@ -53,7 +54,7 @@ export function openPostgresStore(
         qualifiedName(fleet, name),
         processor,
         { ...options, ...telemetryOf(name), connection },
-        createPostgresBackend,
+        createPatientBackend,
       ) as unknown as Worker,
     async look() {
       await assertSchemaCompatibility(pool)

@@ -79,6 +79,17 @@ describeStores('when the store is away', (kind) => {
     await producer.close()
   })
 
+  test('a worker that is started while it is away works once it is there', async () => {
+    const producer = startProducer(home)
+    await proxy.refuse()
+    const { handled, store } = startConsumer()
+    // Its own first look came before this one.
+    await Promise.race([store.look().catch(() => {}), events.until('queue.connection_lost')])
+    await proxy.heal()
+    await ring(producer)
+    await expect.poll(() => handled.length, { timeout: 20_000 }).toBe(1)
+  })
+
   test('a worker stops in time although it cannot hand back what it is working on', async () => {
     const producer = startProducer(home)
     const work = gate()
