@@ -111,6 +111,8 @@ export async function letLoose(db: Db, ledger: Ledger, sandboxIds: string[], pla
       actor.pending = undefined
       actor.isFinished = done === true
     })
+    // Most are done before anybody could look, and to look costs as much as what they do.
+    await Promise.race([actor.pending, sleep(LOOK_AGAIN_MS)])
     // Who gets the lock and is done with it at once lets the next one go on, also one that has been looked at already.
     for (let waiting = -1; waiting !== pending(); ) {
       waiting = pending()
@@ -152,11 +154,9 @@ const LOOK_AGAIN_MS = 1
 
 async function untilBlockedOrDone(db: Db, actor: Actor): Promise<void> {
   while (actor.pending !== undefined) {
-    // Most are done before anybody could look, and to look costs as much as what they do.
-    await Promise.race([actor.pending, sleep(LOOK_AGAIN_MS)])
-    if (actor.pending === undefined) return
     const { rows } = await sql<{ blocked: boolean }>`
       select cardinality(pg_blocking_pids(${actor.pid ?? 0})) > 0 as blocked`.execute(db)
     if (rows[0]?.blocked) return
+    await Promise.race([actor.pending, sleep(LOOK_AGAIN_MS)])
   }
 }
