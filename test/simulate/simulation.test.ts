@@ -2,24 +2,35 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { printed, simulate } from './support.ts'
 
-describe('the simulation', () => {
-  test('finds nothing wrong in a small piece of its seeds', async () => {
-    const results = await simulate([1, 2, 3, 4])
-    expect(printed(results)).toEqual([])
-    for (const { operations, executions, statements } of results) {
-      expect(operations).toBeGreaterThan(10)
-      expect(executions).toBeGreaterThan(0)
-      expect(statements).toBeGreaterThan(300)
-    }
-    expect(results.reduce((sum, { faults }) => sum + (faults.crash ?? 0), 0)).toBeGreaterThan(0)
-  })
+/** Seconds on a machine that has nothing else to do. */
+const LONG_MS = 180_000
 
-  test('is the same again, happening for happening: in another process, and after other seeds', async () => {
-    const [[alone], beside] = await Promise.all([simulate([11], { steps: 18 }), simulate([10, 11], { steps: 18 })])
-    expect(beside.find(({ seed }) => seed === 11)?.hash).toBe(alone?.hash)
-    expect(alone?.hash).toMatch(/^[0-9a-f]{16}$/)
-    expect(beside.find(({ seed }) => seed === 10)?.hash).not.toBe(alone?.hash)
-  })
+describe('the simulation', () => {
+  test(
+    'finds nothing wrong in a small piece of its seeds',
+    async () => {
+      const results = await simulate([1, 2, 3])
+      expect(printed(results)).toEqual([])
+      for (const { operations, executions, statements } of results) {
+        expect(operations).toBeGreaterThan(10)
+        expect(executions).toBeGreaterThan(0)
+        expect(statements).toBeGreaterThan(300)
+      }
+      expect(results.reduce((sum, { faults }) => sum + (faults.crash ?? 0), 0)).toBeGreaterThan(0)
+    },
+    LONG_MS,
+  )
+
+  test(
+    'is the same again, happening for happening: in another process, and after other seeds',
+    async () => {
+      const [[alone], beside] = await Promise.all([simulate([11], { steps: 18 }), simulate([10, 11], { steps: 18 })])
+      expect(beside.find(({ seed }) => seed === 11)?.hash).toBe(alone?.hash)
+      expect(alone?.hash).toMatch(/^[0-9a-f]{16}$/)
+      expect(beside.find(({ seed }) => seed === 10)?.hash).not.toBe(alone?.hash)
+    },
+    LONG_MS,
+  )
 })
 
 /** Which seed shows it depends on every statement of the code; that one of so many does, does not. */
