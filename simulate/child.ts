@@ -12,6 +12,8 @@ export type Order = {
   seeds: number[]
   steps?: number | undefined
   trace: boolean
+  /** No more after the first with which something was found. */
+  untilFound?: boolean | undefined
   sabotage?: string | undefined
 }
 export type Message = { result: RunResult } | { seed: number; failure: string }
@@ -26,7 +28,9 @@ replaceTime()
 const ground = await openGround(order.databaseUrl)
 for (const seed of order.seeds) {
   try {
-    tell({ result: await run(ground, { seed, steps: order.steps, print, sabotage }) })
+    const result = await run(ground, { seed, steps: order.steps, print, sabotage })
+    tell({ result })
+    if (order.untilFound && result.findings.length > 0) break
   } catch (error) {
     tell({ seed, failure: (error as Error).stack ?? String(error) })
   }

@@ -1,3 +1,4 @@
+import { INVARIANTS } from '../src/db/invariants.ts'
 import { isSandmanError } from '../src/errors.ts'
 import type { Event, EventName, Events } from '../src/events.ts'
 import type { Life } from './life.ts'
@@ -25,6 +26,8 @@ const TOLD: readonly EventName[] = [
   'job.gave_up',
 ]
 
+type Invariant = keyof typeof INVARIANTS
+
 /** A job that no attempt could ever carry out: nobody but a bug makes one. */
 const NEVER = ['payload_invalid', 'operation_not_found', 'execution_not_found'] as const
 
@@ -34,7 +37,7 @@ export function listenTo({ trace, engine, findings }: World, life: Life, events:
     if (TOLD.includes(event.name)) trace.tell(engine.elapsedMs, life.name, describe(event))
     const { name, fields } = event
     if (name === 'invariant.violated')
-      findings.add(String(fields.invariant), String(fields.sandboxId), String(fields.seen))
+      findings.add(INVARIANTS[fields.invariant as Invariant], String(fields.sandboxId), String(fields.seen))
     if (name === 'job.gave_up' && NEVER.some((code) => isSandmanError(fields.error, code)))
       findings.add('every job can be read', String(fields.queue), String(fields.error))
   })

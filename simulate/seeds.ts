@@ -14,6 +14,8 @@ export type SeedsOptions = {
   steps?: number | undefined
   trace?: boolean
   processes?: number
+  /** No more after the first with which something was found. */
+  untilFound?: boolean
   /** A module that exports what is put in the place of a part. */
   sabotage?: string | undefined
   /** Told of each as it ends. */
@@ -49,7 +51,7 @@ export async function runSeeds(options: SeedsOptions): Promise<{ results: RunRes
 }
 
 async function runHand(
-  { postgresUrl, template, steps, trace = false, sabotage }: SeedsOptions,
+  { postgresUrl, template, steps, trace = false, untilFound, sabotage }: SeedsOptions,
   nth: number,
   seeds: number[],
   heard: (message: Message) => void,
@@ -58,7 +60,7 @@ async function runHand(
   await administer(postgresUrl, `create database ${name} template ${template}`)
   try {
     const databaseUrl = postgresUrl.replace(/[^/]+$/, name)
-    const order: Order = { databaseUrl, seeds, steps, trace, sabotage }
+    const order: Order = { databaseUrl, seeds, steps, trace, untilFound, sabotage }
     const child = fork(path.join(import.meta.dirname, 'child.ts'), [JSON.stringify(order)], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       execArgv: [],
@@ -77,6 +79,7 @@ async function runHand(
       child.once('exit', (code, signal) => resolve(signal ?? `code ${code}`))
     })
     clearTimeout(timer)
+    if (untilFound && ended === 'code 0') return
     for (const seed of seeds)
       if (!told.has(seed))
         heard({ seed, failure: `the process ended with ${ended} before this seed was run to its end` })

@@ -30,7 +30,7 @@ export async function settle(parts: {
   conduct.isWell = true
   for (const { life } of workers) if (life) life.frozenUntilMs = 0
   const operator = new Life('operator')
-  const untilMs = engine.nowMs + SETTLE_MS_MAX
+  const untilMs = engine.nowMs + (world.sabotage.settleMs ?? SETTLE_MS_MAX)
   for (let nth = 1; engine.nowMs < untilMs; nth++) {
     await engine.runUntil(engine.nowMs + STEP_MS)
     await checkAll({ world, db, told }, 'always')

@@ -25,6 +25,8 @@ export type Sabotage = {
   backend?: (backend: Backend) => Backend
   /** Whether a statement is run as it is; or what is run instead. */
   statement?: (text: string) => string
+  /** How long everything has to come to rest, when that is not the usual. */
+  settleMs?: number
 }
 
 export type WorldOptions = {

@@ -10,7 +10,7 @@ const ASKED: Partial<Record<GoneReason, readonly string[]>> = {
 /** What its provider has done, when nobody has. */
 const HAPPENED: readonly GoneReason[] = ['expired', 'instance_lost', 'checkpoint_missing', 'checkpoint_corrupt']
 
-/** Its time at the provider is for Sandman to prolong: that it was up is no excuse. */
+/** Its time at the provider is for Sandman to prolong: that it was up is no excuse, but for one with a hard limit. */
 const OWN_FAULT = 'its time was up'
 
 /** A sandbox is gone for the reason that it says: somebody wanted it to be, or its provider has lost something of it. */
@@ -37,7 +37,7 @@ export const checkGone: Check = async ({ world, db, found }) => {
     const { ref: adopted } = (row.spec as { adopt?: { ref?: string } }).adopt ?? {}
     const refs = [row.provider_ref, adopted, ...labelled.map(({ ref }) => ref)]
     const lost = cloud.mishaps.filter(({ sandboxId, ref }) => sandboxId === id || refs.includes(ref))
-    const isTrue = lost.some(({ what }) => what !== OWN_FAULT)
+    const isTrue = lost.some(({ what }) => what !== OWN_FAULT || row.hard_ttl_ms !== null)
     if (!isTrue) found('gone for a true reason', id, `it is gone: ${reason}, and its provider has lost nothing of it`)
   }
 }

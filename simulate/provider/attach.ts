@@ -29,6 +29,8 @@ export async function* attach(
   const instance = cloud.instances.get(ref)
   const agent = instance?.agents.get(key)
   if (!instance || !agent) throw new BackendError('sandbox_expired', `there is no ${key || ref}`)
+  if (String(instance.incarnation) !== incarnation)
+    throw new BackendError('overtaken', `${ref} is incarnation ${instance.incarnation} by now`)
   const isThere = () =>
     cloud.instances.get(ref) === instance &&
     instance.state === 'running' &&

@@ -6,7 +6,7 @@ import { TEMPLATE_DATABASE } from '../support/database.ts'
 /** Runs in one process of their own, because time is not what it was in there. */
 export async function simulate(
   seeds: readonly number[],
-  more: Pick<SeedsOptions, 'steps' | 'sabotage'> = {},
+  more: Pick<SeedsOptions, 'steps' | 'sabotage' | 'untilFound'> = {},
 ): Promise<RunResult[]> {
   const place = { postgresUrl: inject('postgresUrl'), template: TEMPLATE_DATABASE }
   const { results, failures } = await runSeeds({ ...place, seeds, processes: 1, ...more })

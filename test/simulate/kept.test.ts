@@ -1,0 +1,107 @@
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Backend, BackendError, type Sighting } from '../../src/backends/backend.ts'
+import { runningClock as clock } from '../../src/clock.ts'
+import { requestSpawn } from '../../src/db/request.ts'
+import { type Attempt, take } from '../../src/db/take.ts'
+import { Events } from '../../src/events.ts'
+import { endInstance, TakenOver } from '../../src/jobs/end.ts'
+import type { Work } from '../../src/jobs/operation.ts'
+import { PATIENCE } from '../../src/jobs/patience.ts'
+import { Provider } from '../../src/jobs/provider.ts'
+import { resume } from '../../src/jobs/resume.ts'
+import { failure } from '../../src/sandbox/failures.ts'
+import { createDatabase, type TestDatabase } from '../support/database.ts'
+import { printed, simulate } from './support.ts'
+
+/**
+ * What the simulation has found, each by the seed that showed it and in the shortest story that shows it. A seed is a story only with the
+ * code that it was told to; the short ones stay what they are.
+ */
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createDatabase()
+})
+afterAll(() => database.drop())
+
+test('seeds 120, 309 and 36, which found what is told below, find nothing any more', async () => {
+  expect(printed(await simulate([120, 309, 36], { steps: 24 }))).toEqual([])
+}, 180_000)
+
+test('seed 120: an output that is full while more of it comes does not hold up the whole worker for ever', async () => {
+  const script = path.join(import.meta.dirname, 'kept', 'full-output.ts')
+  const { stdout } = await promisify(execFile)(process.execPath, [script], { timeout: 30_000, killSignal: 'SIGKILL' })
+  expect(JSON.parse(stdout)).toEqual({ wasInterrupted: true, truncated: true })
+})
+
+test('seed 309: an attempt that was overtaken ends nothing that the newer one may have made', async () => {
+  const { db } = database
+  const spawn = { fleet: 'kept', backend: 'stub', canPause: true, canSnapshot: true, clock }
+  const { operation } = await requestSpawn(db, spawn)
+  const begin = async () => {
+    const { attempt } = await take(db, { fleet: 'kept', operationId: operation.id, worker: 'any', clock })
+    return attempt as Attempt
+  }
+  const [stale, current] = [await begin(), await begin()]
+  const ended: string[] = []
+  const backend = stub({
+    look: async () => (ended.length > 0 ? { is: 'absent' } : { is: 'running', incarnation: '1' }),
+    end: async ({ ref }) => {
+      ended.push(ref)
+    },
+  })
+  const work = (attempt: Attempt) =>
+    ({ db, attempt, backend, provider: provider(), sandbox: { id: 'sbx' } }) as unknown as Work
+  await expect(endInstance(work(stale), 'vm-15')).rejects.toBeInstanceOf(TakenOver)
+  expect(ended).toEqual([])
+  await endInstance(work(current), 'vm-15')
+  expect(ended).toEqual(['vm-15'])
+})
+
+test('seed 36: what was put back to sleep, and could not be looked at at once, is known by what it sleeps on now', async () => {
+  const looks: (Sighting | BackendError)[] = [
+    { is: 'running', incarnation: '2' },
+    new BackendError('sandbox_unreachable', 'it does not answer'),
+    { is: 'suspended', checkpointRef: 'vm-13@2' },
+    { is: 'suspended', checkpointRef: 'vm-13@2' },
+  ]
+  const backend = stub({
+    look: async () => {
+      const seen = looks.shift()
+      if (!seen || seen instanceof BackendError) throw seen
+      return seen
+    },
+    pausing: {
+      preserves: 'memory',
+      consumesCheckpoint: true,
+      needsCheckpoint: true,
+      suspend: async () => ({ checkpointRef: 'vm-13@2' }),
+      resume: async () => {},
+      verify: async () => ({ is: 'ready' }),
+      discard: async () => {},
+    },
+  })
+  const work = {
+    ...{ backend, provider: provider(), evidence: {}, leaseMs: 60_000 },
+    sandbox: { id: 'sbx', state: 'resuming', provider_ref: 'vm-13', incarnation: '1' },
+    checkpoint: { id: 'ckpt', provider_ref: 'vm-13@1' },
+    operation: { id: 'op', options: {}, acted: false, attempt: 2, failures: 1 },
+  } as unknown as Work
+  const ending = await resume.giveUp(work, failure('sandbox_unreachable', 'the answer to lease was lost'))
+  expect(ending).toMatchObject({
+    status: 'failed',
+    rest: { state: 'suspended', checkpoint: { kind: 'pause', providerRef: 'vm-13@2' } },
+  })
+})
+
+function provider(): Provider {
+  const { signal } = new AbortController()
+  const asker = { sweepOf: 'nothing' }
+  return new Provider({ backend: 'stub', asker, sandboxId: 'sbx', patience: PATIENCE, signal, events: new Events() })
+}
+
+function stub(methods: Partial<Backend>): Backend {
+  return { name: 'stub', ...methods } as Backend
+}
