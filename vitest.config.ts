@@ -3,6 +3,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Short to read and long to run: begun first, so that none of them runs alone at the end. */
 const LONG = [
+  'chaos/chaos',
   'conformance/docker',
   'jobs/crash-postgres',
   'incidents/t-redis-was-flushed',

@@ -16,6 +16,8 @@ export type Inflicted = {
   web?: number
 }
 
+/** On a machine that is slow to start them, workers would otherwise be killed before they have done anything. */
+const WORKS_MS = 2_000
 /** The database may be away just then, and then nobody knows. */
 const ASK_MS = 500
 
@@ -55,8 +57,8 @@ export class Inflictor {
   #partOf({ kind, which }: PlannedFault): unknown {
     const { workers, webs, redis, postgres, provider } = this.#site
     if (kind === 'worker_killed' || kind === 'worker_stopped') {
-      // One that is only starting would be no loss; and when none is left, nothing happens that could go wrong.
-      const working = workers.filter((worker) => worker.works && !this.#busy.has(worker))
+      // One that has only begun would be no loss; and when none is left, nothing happens that could go wrong.
+      const working = workers.filter((worker) => worker.hasWorkedFor(WORKS_MS) && !this.#busy.has(worker))
       return working.length > 1 ? working[which % working.length] : undefined
     }
     if (kind === 'web_killed') return webs[which % webs.length]

@@ -24,6 +24,7 @@ export class KeptProcess {
   #ready = Promise.withResolvers<void>()
   #exited: Promise<number | null> = Promise.resolve(null)
   #isReady = false
+  #readyAt = 0
   #isWanted = true
   #wasKilled = false
 
@@ -38,9 +39,9 @@ export class KeptProcess {
     return this.#child?.exitCode === null && this.#child.signalCode === null ? this.#child.pid : undefined
   }
 
-  /** It is at work, and nobody has killed it or is about to. */
-  get works(): boolean {
-    return this.#isReady && !this.#wasKilled && this.pid !== undefined
+  /** It has been at work for so long, and nobody has killed it. */
+  hasWorkedFor(ms: number): boolean {
+    return this.#isReady && !this.#wasKilled && this.pid !== undefined && Date.now() - this.#readyAt >= ms
   }
 
   /** Until it works, however often it has to be started for that. */
@@ -90,6 +91,7 @@ export class KeptProcess {
     this.#isReady = false
     child.once('message', () => {
       this.#isReady = true
+      this.#readyAt = Date.now()
       this.#ready.resolve()
     })
     this.#exited = new Promise((resolve) => {

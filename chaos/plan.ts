@@ -3,7 +3,7 @@ import { Random } from './random.ts'
 /** What is done to a fleet, and what that means. */
 export const FAULTS = {
   worker_killed:
-    'a worker that works is killed (SIGKILL), unless it is the last one, and another one is started at once',
+    'a worker that has worked for a while is killed (SIGKILL), unless it is the last one, and another one is started at once',
   worker_stopped: 'a worker stands still (SIGSTOP) for a while, at times for longer than its locks hold, and goes on',
   web_killed: 'a web process is killed (SIGKILL), and another one is started at once',
   redis_killed: 'Redis is killed, and comes back empty',

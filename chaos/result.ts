@@ -80,6 +80,7 @@ function rowsOf(summary: Summary): string[][] {
     Object.entries(counts)
       .map(([name, count]) => `${count} ${name}`)
       .join(', ')
+  const total = (counts: Record<string, number>) => String(Object.values(counts).reduce((sum, count) => sum + count, 0))
   const flaws = (Object.keys(FLAWS) as FlawKind[]).map((kind) => [kind, String(summary[kind]), FLAWS[kind]])
   const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
   const recovery = Object.entries(summary.recovery).map(([kind, one]) => [
@@ -92,8 +93,8 @@ function rowsOf(summary: Summary): string[][] {
     ['accepted', String(summary.accepted), 'operations and executions that an answer of 2xx named'],
     ['settled', String(summary.settled), `${said(summary.operations)}; executions ${said(summary.executions)}`],
     ...flaws,
-    ['requests', said(summary.requests), ''],
-    ['faults', said(summary.faults), ''],
+    ['requests', total(summary.requests), said(summary.requests)],
+    ['faults', total(summary.faults), said(summary.faults)],
     [
       'provider',
       `${summary.provider.calls} calls`,
