@@ -28,7 +28,7 @@ export const resume: Verb = {
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return lost(work, await vanished(work, seen))
     try {
-      if (seen.is === 'suspended') await restore(work)
+      if (seen.is === 'suspended') await restore(work, seen.checkpointRef)
       const how = { isNew: false, skipHooks: skipsHooks(work) }
       return { status: 'succeeded', outcome: 'done', rest: await wake(work, refOf(work), how) }
     } catch (thrown) {
@@ -86,10 +86,12 @@ const REASONS = {
   checkpoint_corrupt: 'checkpoint_corrupt',
 } as const satisfies Partial<Record<Failure['error_type'], GoneReason>>
 
-async function restore(work: Work): Promise<void> {
+async function restore(work: Work, shown: string | undefined): Promise<void> {
   const { backend, checkpoint, operation, provider } = work
   const pausing = backend.pausing as Pausing
-  const sleeping = { ref: refOf(work), checkpointRef: checkpoint?.provider_ref }
+  // An earlier attempt may have woken it and put it back to sleep: then it sleeps on something newer than its row says.
+  const newer = mayHaveActed(work) ? shown : undefined
+  const sleeping = { ref: refOf(work), checkpointRef: newer ?? checkpoint?.provider_ref }
   const asked = { key: operation.id, ttlMs: work.leaseMs }
   await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
 }

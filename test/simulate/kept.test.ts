@@ -26,8 +26,8 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test('seeds 120, 309 and 36, which found what is told below, find nothing any more', async () => {
-  expect(printed(await simulate([120, 309, 36], { steps: 24 }))).toEqual([])
+test('the seeds that found what is told below find nothing any more', async () => {
+  expect(printed(await simulate([120, 309, 36, 1010], { steps: 24 }))).toEqual([])
 }, 180_000)
 
 test('seed 120: an output that is full while more of it comes does not hold up the whole worker for ever', async () => {
@@ -94,6 +94,40 @@ test('seed 36: what was put back to sleep, and could not be looked at at once, i
     status: 'failed',
     rest: { state: 'suspended', checkpoint: { kind: 'pause', providerRef: 'vm-13@2' } },
   })
+})
+
+test('seed 1010: what an earlier attempt has put back to sleep is woken from what it sleeps on now, and not ended', async () => {
+  let isAwake = false
+  const wokenFrom: unknown[] = []
+  const backend = stub({
+    look: async () => (isAwake ? { is: 'running', incarnation: '3' } : { is: 'suspended', checkpointRef: 'ckpt-23' }),
+    pausing: {
+      preserves: 'memory',
+      consumesCheckpoint: false,
+      needsCheckpoint: true,
+      suspend: async () => ({ checkpointRef: undefined }),
+      async resume({ checkpointRef }) {
+        wokenFrom.push(checkpointRef)
+        isAwake = true
+      },
+      verify: async () => ({ is: 'ready' }),
+      discard: async () => {},
+    },
+    lease: 'none',
+    endLingering: async () => {},
+    run: async () => ({ exitCode: 0, output: 'awake' }),
+  })
+  const attempted = (acted: boolean) =>
+    ({
+      ...{ backend, provider: provider(), evidence: {}, leaseMs: 60_000 },
+      sandbox: { id: 'sbx', state: 'resuming', provider_ref: 'vm-16', incarnation: '1', spec: {} },
+      checkpoint: { id: 'ckpt', provider_ref: 'ckpt-19' },
+      operation: { id: 'op', options: {}, acted, attempt: 2, failures: 1 },
+    }) as unknown as Work
+  expect(await resume.perform(attempted(true))).toMatchObject({ status: 'succeeded', rest: { state: 'running' } })
+  isAwake = false
+  await resume.perform(attempted(false)) // nobody of this operation has touched it: only what its row names may be woken
+  expect(wokenFrom).toEqual(['ckpt-23', 'ckpt-19'])
 })
 
 function provider(): Provider {
