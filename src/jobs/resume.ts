@@ -1,15 +1,15 @@
 import type { Pausing } from '../backends/backend.ts'
 import { isPromised, recordDeleted } from '../db/checkpoints.ts'
-import type { Ending } from '../db/settle.ts'
+import type { Ending, Rest } from '../db/settle.ts'
 import { describeError } from '../errors.ts'
 import { resumeQueue } from '../queues/resume.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endInstance, vanished } from './end.ts'
-import { checkpointAfter, look, refOf } from './look.ts'
+import { checkpointAfter, type Known, look, refOf } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
-import { suspend } from './sleep.ts'
+import { checkpointOf, suspend } from './sleep.ts'
 import { bringToLife, endOwn, spawn } from './spawn.ts'
 import { wake } from './wake.ts'
 
@@ -28,7 +28,7 @@ export const resume: Verb = {
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return lost(work, await vanished(work, seen))
     try {
-      if (seen.is === 'suspended') await restore(work)
+      if (seen.is === 'suspended') await restore(work, seen)
       const how = { isNew: false, skipHooks: skipsHooks(work) }
       return { status: 'succeeded', outcome: 'done', rest: await wake(work, refOf(work), how) }
     } catch (thrown) {
@@ -58,7 +58,8 @@ export const resume: Verb = {
       // Why it could not be replaced says more than that it had to be.
       return { ...ending, ...(respawns && { error }), ...(await checkpointAfter(work)) }
     }
-    return { status: 'failed', error, rest: { state: 'suspended' } }
+    // It sleeps; or nobody has seen it, and nothing was done to it.
+    return { status: 'failed', error, rest: seen ? await asleepAs(work, seen) : { state: 'suspended' } }
   },
 
   /** Nothing rests any more on what it was woken from. If this is cut off, the sweeper finds it. */
@@ -84,10 +85,28 @@ const REASONS = {
   checkpoint_corrupt: 'checkpoint_corrupt',
 } as const satisfies Partial<Record<Failure['error_type'], GoneReason>>
 
-async function restore(work: Work): Promise<void> {
-  const { backend, checkpoint, operation, provider } = work
+type Asleep = Extract<Known, { is: 'suspended' }>
+
+/**
+ * What it sleeps on. An attempt before this one, or this one, may have woken it and put it back to sleep: then that is something
+ * newer than its row names, and what the row names may not even be there any more. Otherwise what the row names is what counts.
+ */
+function sleepsOn(work: Work, { checkpointRef }: Asleep): string | undefined {
+  const known = work.checkpoint?.provider_ref
+  return mayHaveActed(work) ? (checkpointRef ?? known) : known
+}
+
+/** One that sleeps, on what it was seen to sleep on. */
+async function asleepAs(work: Work, seen: Asleep): Promise<Rest> {
+  const pausing = work.backend.pausing as Pausing
+  if (sleepsOn(work, seen) === work.checkpoint?.provider_ref) return { state: 'suspended' }
+  return { state: 'suspended', checkpoint: await checkpointOf(work, pausing) }
+}
+
+async function restore(work: Work, seen: Asleep): Promise<void> {
+  const { backend, operation, provider } = work
   const pausing = backend.pausing as Pausing
-  const sleeping = { ref: refOf(work), checkpointRef: checkpoint?.provider_ref }
+  const sleeping = { ref: refOf(work), checkpointRef: sleepsOn(work, seen) }
   const asked = { key: operation.id, ttlMs: work.leaseMs }
   await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
 }
@@ -125,7 +144,7 @@ async function putBack(work: Work, error: Failure, incarnation: string): Promise
         error,
         rest: { state: 'running', providerRef: refOf(work), incarnation: seen.incarnation },
       }
-    if (seen.is === 'suspended') return { status: 'failed', error, rest: { state: 'suspended' } }
+    if (seen.is === 'suspended') return { status: 'failed', error, rest: await asleepAs(work, seen) }
     return { ...(await vanished(work, seen)), ...(await checkpointAfter(work)) }
   }
 }
