@@ -6,7 +6,7 @@ import { resumeQueue } from '../queues/resume.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endInstance, vanished } from './end.ts'
-import { checkpointAfter, look, refOf } from './look.ts'
+import { checkpointAfter, type Known, look, refOf } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
 import { checkpointOf, suspend, wakeAgain } from './sleep.ts'
@@ -28,7 +28,7 @@ export const resume: Verb = {
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return lost(work, await vanished(work, seen))
     try {
-      if (seen.is === 'suspended') await restore(work, seen.checkpointRef)
+      if (seen.is === 'suspended') await restore(work, seen)
       const how = { isNew: false, skipHooks: skipsHooks(work) }
       return { status: 'succeeded', outcome: 'done', rest: await wake(work, refOf(work), how) }
     } catch (thrown) {
@@ -58,8 +58,8 @@ export const resume: Verb = {
       // Why it could not be replaced says more than that it had to be.
       return { ...ending, ...(respawns && { error }), ...(await checkpointAfter(work)) }
     }
-    // An earlier attempt may have put it back to sleep, and died before it could say on what.
-    const isOnAnother = seen?.checkpointRef !== undefined && seen.checkpointRef !== work.checkpoint?.provider_ref
+    // It sleeps; or nobody has seen it, and nothing was done to it.
+    const isOnAnother = seen && sleepsOn(work, seen) !== work.checkpoint?.provider_ref
     return isOnAnother ? asleepAgain(work, error) : { status: 'failed', error, rest: { state: 'suspended' } }
   },
 
@@ -86,12 +86,21 @@ const REASONS = {
   checkpoint_corrupt: 'checkpoint_corrupt',
 } as const satisfies Partial<Record<Failure['error_type'], GoneReason>>
 
-async function restore(work: Work, shown: string | undefined): Promise<void> {
-  const { backend, checkpoint, operation, provider } = work
+type Asleep = Extract<Known, { is: 'suspended' }>
+
+/**
+ * What it sleeps on. An attempt before this one, or this one, may have woken it and put it back to sleep: then that is something
+ * newer than its row names, and what the row names may not even be there any more. Otherwise what the row names is what counts.
+ */
+function sleepsOn(work: Work, { checkpointRef }: Asleep): string | undefined {
+  const known = work.checkpoint?.provider_ref
+  return mayHaveActed(work) ? (checkpointRef ?? known) : known
+}
+
+async function restore(work: Work, seen: Asleep): Promise<void> {
+  const { backend, operation, provider } = work
   const pausing = backend.pausing as Pausing
-  // An earlier attempt may have woken it and put it back to sleep: then it sleeps on something newer than its row says.
-  const newer = mayHaveActed(work) ? shown : undefined
-  const sleeping = { ref: refOf(work), checkpointRef: newer ?? checkpoint?.provider_ref }
+  const sleeping = { ref: refOf(work), checkpointRef: sleepsOn(work, seen) }
   const asked = { key: operation.id, ttlMs: work.leaseMs }
   await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
 }

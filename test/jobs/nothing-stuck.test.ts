@@ -130,6 +130,21 @@ describeIncident(
       expect(provider.instancesOf(id)).toMatchObject([{ state: 'suspended' }])
     })
 
+    test('what was woken in vain and put back rests on what it sleeps on now, also when that answer was lost', async () => {
+      const { fleet, provider } = world()
+      const { id, checkpoint } = await world().suspended()
+      const { runs } = provider
+      provider.runs = () => ({ exitCode: 1, output: '' })
+      provider.next('suspend', { kind: 'cut', performed: true })
+      const failed = await fleet.resume(id, { wait: '50s' })
+      expect(failed.operation).toMatchObject({ status: 'failed', error: { errorType: 'sandbox_unreachable' } })
+      const [instance] = provider.instancesOf(id)
+      expect(failed.sandbox).toMatchObject({ state: 'suspended', checkpoint: { providerRef: instance?.checkpointRef } })
+      expect(failed.sandbox.checkpoint?.providerRef).not.toBe(checkpoint?.providerRef)
+      provider.runs = runs
+      expect((await fleet.resume(id, { wait: '50s' })).sandbox.state).toBe('running')
+    })
+
     test('a respawn that fails says why, and not only that it was needed', async () => {
       const { fleet, provider } = world()
       const { id, providerRef } = await world().suspended()
