@@ -16,7 +16,9 @@ describe('the simulation', () => {
         expect(executions).toBeGreaterThan(0)
         expect(statements).toBeGreaterThan(300)
       }
-      expect(results.reduce((sum, { faults }) => sum + (faults.crash ?? 0), 0)).toBeGreaterThan(0)
+      // Which of them a seed has is its own; that something goes wrong is not.
+      const faults = results.flatMap((result) => Object.values(result.faults))
+      expect(faults.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(20)
     },
     LONG_MS,
   )
