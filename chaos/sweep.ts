@@ -35,6 +35,8 @@ export async function sweepUp(site: Site, fleet: Fleet): Promise<string[]> {
   })
   try {
     for (let round = 1; round <= ROUNDS_MAX; round++) {
+      // What the workers' own sweeper has suspected would be looked at again when its time has come.
+      await site.administer('update sandman.findings set look_at = now() where acted_at is null')
       const { findings, unanswered } = await fleet.sweep({ wait: ROUND_MS })
       if (unanswered.length === 0 && findings.every(({ actedAt }) => actedAt !== null) && round > 1) break
       await sleep(APART_MS)
