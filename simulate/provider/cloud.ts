@@ -96,10 +96,10 @@ export class Cloud {
     return [...this.instances.values()].filter((instance) => instance.sandboxId === sandboxId)
   }
 
-  startAgent(instance: Instance, key: string): void {
+  startAgent(instance: Instance, key: string, { isOrderly = false } = {}): void {
     const { incarnation, ref } = instance
     const random = this.random.fork(`agent ${key || instance.life} ${incarnation}`)
-    const agent = new SimulatedAgent(this.engine, random, { key, incarnation })
+    const agent = new SimulatedAgent(this.engine, random, { key, incarnation, isOrderly })
     instance.agents.set(key, agent)
     this.agents.push({ agent, ref })
   }
