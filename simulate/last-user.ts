@@ -12,8 +12,8 @@ import type { Told } from './told.ts'
 import type { VerbKind } from './wishes.ts'
 import { FLEET, type World } from './world.ts'
 
-/** Often enough to see what an answer says before a sweeper can have mended it. */
-const LOOK_EVERY_MS = 500
+/** Without a word of any worker. A word comes in the moment in which something has settled, before a sweeper can mend it. */
+const LOOK_EVERY_MS = 15_000
 /** Far longer than anything takes that nothing stands in the way of. */
 const WAIT_MS_MAX = 300_000
 const DEADLINE_MS = 240_000
@@ -96,13 +96,30 @@ export class LastUser {
   }
 
   async #until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-    for (let leftMs = WAIT_MS_MAX; leftMs > 0; leftMs -= LOOK_EVERY_MS) {
+    const untilMs = Date.now() + WAIT_MS_MAX
+    while (Date.now() < untilMs) {
+      const word = this.#word()
       const found = await look()
       if (found !== undefined) return found
-      await new Promise((resolve) => {
-        setTimeout(resolve, LOOK_EVERY_MS)
-      })
+      await word
     }
     throw new NotDone(`${what} was waited for, for ${WAIT_MS_MAX / 1_000} s`)
+  }
+
+  /** The next one about its sandbox. */
+  #word(): Promise<void> {
+    const { settled } = this.#world
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const heard = (sandboxId: string) => {
+      if (sandboxId === this.sandboxId) over()
+    }
+    const timer = setTimeout(over, LOOK_EVERY_MS)
+    settled.add(heard)
+    function over() {
+      clearTimeout(timer)
+      settled.delete(heard)
+      resolve()
+    }
+    return promise
   }
 }
