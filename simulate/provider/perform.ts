@@ -80,6 +80,7 @@ export function endInstance(cloud: Cloud, instance: Instance | undefined, target
   const actual = instance.state === 'running' ? String(instance.incarnation) : null
   if (actual !== target.incarnation) return reply.failing('overtaken', `${instance.ref} is incarnation ${actual}`)
   instance.isEnding = true
+  cloud.fall(instance, 'ended')
   cloud.ends.push({ atMs: cloud.engine.nowMs, ref: instance.ref, sandboxId: instance.sandboxId, was: instance.state })
   for (const agent of instance.agents.values()) agent.endBy('sandbox', { signal: 'SIGKILL' })
   const ms = cloud.random.chance(0.5) ? 0 : cloud.random.between(0, 4_000)

@@ -12,6 +12,7 @@ export function pauseRef({ ref, incarnation }: Pick<Instance, 'ref' | 'incarnati
 export function beginPause(cloud: Cloud, abilities: Abilities, instance: Instance) {
   const { engine, random, conduct } = cloud
   instance.state = abilities.isShownEarly ? 'suspended' : 'changing'
+  cloud.fall(instance, 'asleep')
   instance.checkpointRef = undefined
   instance.isPausing = true
   for (const agent of instance.agents.values()) agent.sleep()
