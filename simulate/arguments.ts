@@ -6,7 +6,7 @@ const USAGE = `usage: npm run simulate -- [--seed N | --seeds A..B] [--piece k/n
   --seeds A..B  these; without either, 1..50
   --piece k/n   of them, the k-th of n parts, for n machines at once
   --steps N     how much is asked for in a run (60): fewer may show the same in less
-  --trace       prints everything that happens; for one seed
+  --trace       prints everything that happens; for one seed; on stderr with --json
   --json        prints one object instead of a table`
 
 export type Arguments = { seeds: number[]; steps: number | undefined; trace: boolean; json: boolean }
@@ -28,8 +28,11 @@ export function readArguments(): Arguments {
   const [first, last] = seed === undefined ? readRange(seeds) : [readNumber('--seed', seed), readNumber('--seed', seed)]
   const all = Array.from({ length: last - first + 1 }, (_, nth) => first + nth)
   const picked = piece === undefined ? all : pick(all, piece)
+  if (picked.length === 0) refuse(USAGE, `--piece ${piece} has no seeds: of ${all.length} there is none left for it.`)
   if (trace && picked.length > 1) refuse(USAGE, '--trace is for one seed: say which with --seed.')
-  return { seeds: picked, steps: steps === undefined ? undefined : readNumber('--steps', steps), trace, json }
+  const most = steps === undefined ? undefined : readNumber('--steps', steps)
+  if (most === 0) refuse(USAGE, '--steps 0 asks for nothing: it must be 1 or more.')
+  return { seeds: picked, steps: most, trace, json }
 }
 
 function readRange(given: string | undefined): readonly [number, number] {

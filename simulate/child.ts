@@ -7,11 +7,14 @@ import { type RunResult, run } from './run.ts'
 import { replaceTime } from './virtual-time.ts'
 import type { Sabotage } from './world.ts'
 
+/** Where everything that happens is printed. */
+export type Trace = 'stdout' | 'stderr' | undefined
+
 export type Order = {
   databaseUrl: string
   seeds: number[]
   steps?: number | undefined
-  trace: boolean
+  trace: Trace
   /** No more after the first with which something was found. */
   untilFound?: boolean | undefined
   sabotage?: string | undefined
@@ -19,7 +22,10 @@ export type Order = {
 export type Message = { result: RunResult } | { seed: number; failure: string }
 
 const order = JSON.parse(process.argv[2] as string) as Order
-const print = order.trace ? (line: string) => process.stdout.write(`${line}\n`) : undefined
+const { trace } = order
+const print = trace && ((line: string) => process[trace].write(`${line}\n`))
+// Whoever reads the first lines only has seen enough.
+process.stdout.on('error', () => process.exit())
 // Said as the path of a module, because functions cannot be sent.
 const sabotage =
   order.sabotage === undefined ? undefined : ((await import(order.sabotage)) as { sabotage: Sabotage }).sabotage

@@ -26,16 +26,19 @@ const TOLD: readonly EventName[] = [
   'job.gave_up',
 ]
 
+const SETTLES: readonly EventName[] = ['operation.settled', 'execution.ended']
+
 type Invariant = keyof typeof INVARIANTS
 
 /** A job that no attempt could ever carry out: nobody but a bug makes one. */
 const NEVER = ['payload_invalid', 'operation_not_found', 'execution_not_found'] as const
 
 /** What a process says of itself goes into the trace, and what it must never say is a finding. */
-export function listenTo({ trace, engine, findings }: World, life: Life, events: Events): void {
+export function listenTo({ trace, engine, findings, settled }: World, life: Life, events: Events): void {
   events.subscribe((event) => {
     if (TOLD.includes(event.name)) trace.tell(engine.elapsedMs, life.name, describe(event))
     const { name, fields } = event
+    if (SETTLES.includes(name)) for (const hear of [...settled]) hear(String(fields.sandboxId))
     if (name === 'invariant.violated')
       findings.add(INVARIANTS[fields.invariant as Invariant], String(fields.sandboxId), String(fields.seen))
     if (name === 'job.gave_up' && NEVER.some((code) => isSandmanError(fields.error, code)))

@@ -12,34 +12,49 @@ import { administer, runSeeds } from './seeds.ts'
 const TEMPLATE = 'simulate_template'
 /** Between two lines that say how far it is. */
 const SAY_EVERY = 25
+const SAY_EVERY_MS = 15_000
+/** As a shell says it of what was interrupted. */
+const INTERRUPTED = 130
 
 const { seeds, steps, trace, json } = readArguments()
+const interruption = new AbortController()
+process.once('SIGINT', () => interruption.abort('SIGINT'))
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  interruption.abort('EPIPE') // whoever reads the first lines only has seen enough
+})
 const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-simulate-'))
 const postgres = await startEmbeddedPostgres({ folder, disposable: true })
+let done = 0
+const progress = setInterval(() => say(`${done} of ${seeds.length} seeds`), SAY_EVERY_MS)
 try {
   const postgresUrl = postgres.url.replace(/[^/]+$/, 'postgres')
   await administer(postgresUrl, `create database ${TEMPLATE}`)
   await migrateAll({ databaseUrl: postgresUrl.replace(/[^/]+$/, TEMPLATE), redisUrl: undefined }, new Events())
   const beganAt = performance.now()
-  let done = 0
   const { results, failures } = await runSeeds({
-    ...{ postgresUrl, template: TEMPLATE, seeds, steps, trace },
+    ...{ postgresUrl, template: TEMPLATE, seeds, steps, signal: interruption.signal },
+    trace: trace ? (json ? 'stderr' : 'stdout') : undefined,
     onResult({ seed, findings }) {
       if (findings.length > 0) say(`seed ${seed}: ${findings.map(({ rule }) => rule).join('; ')}`)
       if (++done % SAY_EVERY === 0) say(`${done} of ${seeds.length} seeds`)
     },
   })
-  const summary = summarize(results, failures, (performance.now() - beganAt) / 1_000)
+  const isCutShort = interruption.signal.aborted
+  if (interruption.signal.reason === 'SIGINT') say(`Interrupted: ${done} of ${seeds.length} seeds were done.`)
+  const failed = isCutShort ? [] : failures // those that were not done did not fail
+  const summary = summarize(results, failed, (performance.now() - beganAt) / 1_000)
   if (json) {
     const failing = results.filter(({ findings }) => findings.length > 0)
-    printJson({ ...summary, hashes: results.map(({ seed, hash }) => ({ seed, hash })), failing, failures })
+    printJson({ ...summary, hashes: results.map(({ seed, hash }) => ({ seed, hash })), failing, failures: failed })
   } else {
     for (const result of results) printFindings(result, steps)
-    for (const { seed, failure } of failures) process.stdout.write(`\nseed ${seed} could not be run: ${failure}\n`)
+    for (const { seed, failure } of failed) process.stdout.write(`\nseed ${seed} could not be run: ${failure}\n`)
     process.stdout.write('\n')
-    printSummary(summary)
+    printSummary(summary, results.length === 1 ? results[0]?.hash : undefined)
   }
-  process.exitCode = summary.failing_seeds.length > 0 ? 1 : 0
+  process.exitCode = summary.failing_seeds.length > 0 ? 1 : isCutShort ? INTERRUPTED : 0
 } finally {
+  clearInterval(progress)
   await postgres.stop()
 }

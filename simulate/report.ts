@@ -41,13 +41,18 @@ export function summarize(results: readonly RunResult[], failures: readonly Fail
 
 const number = (value: number) => value.toLocaleString('en-US')
 
-export function printSummary({ faults, violations, seconds, failing_seeds: _, ...counts }: Summary): void {
+/** The hash is that of the only run, if there was one: by it two machines can tell that they have seen the same. */
+export function printSummary(
+  { faults, violations, seconds, failing_seeds: _, ...counts }: Summary,
+  hash: string | undefined,
+): void {
   printTable([
     ['', 'in all'],
     ...Object.entries(counts).map(([name, count]) => [name.replaceAll('_', ' '), number(count)]),
     ...Object.entries(faults).map(([group, count]) => [`faults: ${group}`, number(count)]),
     ['violations', number(violations)],
     ['seconds', number(seconds)],
+    ...(hash === undefined ? [] : [['hash', hash]]),
   ])
 }
 

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
-import type { Message, Order } from './child.ts'
+import type { Message, Order, Trace } from './child.ts'
 import type { RunResult } from './run.ts'
 
 export type SeedsOptions = {
@@ -12,12 +12,14 @@ export type SeedsOptions = {
   template: string
   seeds: readonly number[]
   steps?: number | undefined
-  trace?: boolean
+  trace?: Trace
   processes?: number
   /** No more after the first with which something was found. */
   untilFound?: boolean
   /** A module that exports what is put in the place of a part. */
   sabotage?: string | undefined
+  /** Ends all that is under way; what was done by then is returned. */
+  signal?: AbortSignal | undefined
   /** Told of each as it ends. */
   onResult?: (result: RunResult) => void
 }
@@ -51,7 +53,7 @@ export async function runSeeds(options: SeedsOptions): Promise<{ results: RunRes
 }
 
 async function runHand(
-  { postgresUrl, template, steps, trace = false, untilFound, sabotage }: SeedsOptions,
+  { postgresUrl, template, steps, trace, untilFound, sabotage, signal }: SeedsOptions,
   nth: number,
   seeds: number[],
   heard: (message: Message) => void,
@@ -63,8 +65,9 @@ async function runHand(
     const order: Order = { databaseUrl, seeds, steps, trace, untilFound, sabotage }
     const child = fork(path.join(import.meta.dirname, 'child.ts'), [JSON.stringify(order)], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      execArgv: [],
+      ...{ execArgv: [], killSignal: 'SIGKILL', ...(signal && { signal }) },
     })
+    child.on('error', () => {}) // it was told to end, which its exit says as well
     const told = new Set<number>()
     // Code that waits for itself in a circle lets nobody else do anything, not even give up.
     const giveUp = () => child.kill('SIGKILL')

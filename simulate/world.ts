@@ -53,6 +53,8 @@ export class World {
   readonly housekeeping: Housekeeping
   readonly limits: Limits
   readonly sabotage: Sabotage
+  /** Told of a sandbox in the moment in which a worker knows that something of it has settled. */
+  readonly settled = new Set<(sandboxId: string) => void>()
 
   constructor({ seed, client, print, sabotage = {} }: WorldOptions) {
     this.random = new Random(`sandman ${seed}`)

@@ -2,7 +2,7 @@ import type { Db } from '../../src/db/pool.ts'
 import type { Told } from '../told.ts'
 import type { World } from '../world.ts'
 import { checkAnswers } from './answers.ts'
-import { checkCheckpoints, checkWhole } from './checkpoints.ts'
+import { checkCheckpoints, checkPromised, checkWhole } from './checkpoints.ts'
 import { checkExecutions } from './executions.ts'
 import { checkGone } from './gone.ts'
 import { checkInstances } from './instances.ts'
@@ -17,7 +17,7 @@ export type Check = (scene: Scene) => Promise<void>
 const CHECKS: Record<'always' | 'at rest' | 'in the end', readonly Check[]> = {
   always: [checkInvariants, checkWhole],
   'at rest': [checkRest, checkInstances, checkCheckpoints],
-  'in the end': [checkAnswers, checkGone, checkExecutions],
+  'in the end': [checkAnswers, checkPromised, checkGone, checkExecutions],
 }
 
 /** Looks at everything, and says how much is wrong. As a trial, nothing of it is written down. */

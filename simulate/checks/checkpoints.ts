@@ -38,6 +38,35 @@ export const checkCheckpoints: Check = async ({ world, db, found }) => {
 export const checkWhole: Check = async ({ world, db, found }) => {
   const kept = await db.selectFrom('checkpoints').select(['provider_ref', 'sandbox_id', 'kind']).orderBy('id').execute()
   for (const { provider_ref, sandbox_id, kind } of kept)
-    if (!world.cloud.wholeOnce.has(provider_ref))
+    if (!world.cloud.wholeSinceMs.has(provider_ref))
       found('a checkpoint that is written down was whole', sandbox_id, `the ${kind} ${provider_ref} never was`)
+}
+
+/** What took a checkpoint away, or made it worthless. */
+const UNMADE = ['a checkpoint was forgotten', ROTTEN]
+
+/** Whoever was told that a pause or a snapshot is done has something to come back to: it was whole when that was said. */
+export const checkPromised: Check = async ({ world, db, found }) => {
+  const { cloud } = world
+  const done = await db
+    .selectFrom('operations')
+    .innerJoin('events', 'events.operation_id', 'operations.id')
+    .leftJoin('checkpoints', 'checkpoints.id', 'operations.checkpoint_id')
+    .select(['operations.id', 'kind', 'operations.sandbox_id', 'settled_at', 'started_at', 'provider_ref'])
+    .where('operations.kind', 'in', ['pause', 'snapshot'])
+    .where('outcome', '=', 'done')
+    .where('to_state', 'in', ['suspended', 'running'])
+    .orderBy('operations.id')
+    .execute()
+  for (const { id, sandbox_id, settled_at, started_at, provider_ref, ...operation } of done) {
+    const tell = (why: string) =>
+      found('what is said to be kept is kept', sandbox_id, `${operation.kind} ${id} is done, and ${why}`)
+    if (provider_ref === null) tell('names no checkpoint')
+    else {
+      const sinceMs = cloud.wholeSinceMs.get(provider_ref) ?? Number.POSITIVE_INFINITY
+      if (sinceMs > (settled_at as Date).getTime() + 1) tell(`${provider_ref} was not whole then`)
+      const unmade = cloud.mishaps.find(({ ref, what }) => ref === provider_ref && UNMADE.includes(what))
+      if (unmade && unmade.atMs < (started_at as Date).getTime()) tell(`${provider_ref} was so no more: ${unmade.what}`)
+    }
+  }
 }

@@ -3,8 +3,9 @@ import type { ExecutionRow } from '../../src/db/schema.ts'
 import { truncationMark } from '../../src/jobs/stream.ts'
 import type { SimulatedAgent } from '../provider/agent.ts'
 import type { Check, Scene } from './all.ts'
+import { untrue } from './reasons.ts'
 
-type Seen = { execution: ExecutionRow; agent: SimulatedAgent | undefined; output: Buffer; scene: Scene }
+type Seen = { execution: ExecutionRow; agent: SimulatedAgent | undefined; output: Buffer }
 
 /** Every execution has ended with the reason that its agent had, nothing was started twice, and its output is the agent's. */
 export const checkExecutions: Check = async (scene) => {
@@ -15,8 +16,8 @@ export const checkExecutions: Check = async (scene) => {
     if (started.length > 1)
       found('no agent is started twice', execution.sandbox_id, `${execution.id} was started ${started.length} times`)
     const own = execution.command === null ? await ownAgent(scene, execution) : started[0]?.agent
-    const seen = { execution, agent: own, output: await outputOf(db, execution.id), scene }
-    const lie = untrue(seen)
+    const seen = { execution, agent: own, output: await outputOf(db, execution.id) }
+    const lie = await untrue(scene, execution, own)
     if (lie) {
       const { id, sandbox_id, status, reason, message } = execution
       found(
@@ -59,41 +60,6 @@ async function outputOf(db: Db, id: string): Promise<Buffer> {
     .orderBy('from_byte')
     .execute()
   return Buffer.concat(pieces.map(({ bytes }) => bytes))
-}
-
-/** What is not true of how it is said to have ended. */
-function untrue({ execution, agent, scene }: Seen): string | undefined {
-  const { status, reason, exit_code, id, hard_deadline_at, silence_ms, ended_at, message } = execution
-  const end = agent?.end
-  const how = end
-    ? `its agent ended by ${end.by} with ${end.exitCode ?? end.signal}`
-    : agent
-      ? 'its agent has not ended'
-      : 'it had no agent'
-  switch (reason) {
-    case 'completed':
-      return end?.exitCode === 0 ? undefined : how
-    case 'oom_killed':
-      return end?.oomKilled ? undefined : how
-    case 'signal':
-      return end?.signal ? undefined : how
-    case 'error':
-      if (exit_code === null) return undefined
-      return end?.exitCode === exit_code ? undefined : how
-    case 'deadline_exceeded':
-      return silence_ms !== null || (hard_deadline_at !== null && (ended_at as Date) >= hard_deadline_at)
-        ? undefined
-        : 'its deadline had not passed'
-    case 'cancelled':
-      return scene.told.cancelled.has(id) ||
-        message?.startsWith('Its sandbox') ||
-        status !== 'cancelled' ||
-        execution.cancel_requested_at !== null
-        ? undefined
-        : 'nobody has asked for that'
-    default:
-      return undefined
-  }
 }
 
 /** Of these, all of the output was read, unless the message says that it could not be. */

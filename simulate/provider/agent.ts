@@ -17,6 +17,9 @@ type Plan = {
   exitCode: number
 }
 
+/** One that is orderly ends by itself, with 0. */
+type Start = { key: string; incarnation: number; isOrderly?: boolean }
+
 /** Most write a few lines; some write more than fits into one statement. */
 const BIG = { share: 0.03, bytes: 150_000 }
 
@@ -39,12 +42,13 @@ export class SimulatedAgent {
   readonly lagMs: number
   readonly stopMs: number
 
-  constructor(engine: Engine, random: Random, { key, incarnation }: { key: string; incarnation: number }) {
+  constructor(engine: Engine, random: Random, { key, incarnation, isOrderly = false }: Start) {
     this.key = key
     this.incarnation = incarnation
     this.startedAtMs = engine.nowMs
     this.#engine = engine
-    this.#plan = drawPlan(random, key)
+    const plan = drawPlan(random, key)
+    this.#plan = isOrderly ? { ...plan, end: 'exit', exitCode: 0 } : plan
     this.lagMs = random.chance(0.3) ? random.between(0, 4_000) : 0
     this.stopMs = random.chance(0.1) ? random.between(5_000, 25_000) : random.between(5, 2_000)
     this.#goOn()

@@ -25,9 +25,12 @@ export async function* attach(
   const cut = () => new BackendError('sandbox_unreachable', `the output of ${key || ref} was cut`)
 
   await wait(conduct.callMs(), 'is attached to')
-  if (!conduct.isWell && (cloud.outageUntilMs.get(name) ?? 0) > engine.nowMs) throw cut()
   const instance = cloud.instances.get(ref)
   const agent = instance?.agents.get(key)
+  if (!conduct.isWell && (cloud.outageUntilMs.get(name) ?? 0) > engine.nowMs) {
+    if (agent) cloud.breaks.push({ atMs: engine.nowMs, agent })
+    throw cut()
+  }
   if (!instance || !agent) throw new BackendError('sandbox_expired', `there is no ${key || ref}`)
   if (String(instance.incarnation) !== incarnation)
     throw new BackendError('overtaken', `${ref} is incarnation ${instance.incarnation} by now`)
@@ -41,6 +44,7 @@ export async function* attach(
   let at = from
   while (!signal.aborted) {
     if (breaks && at - from >= breaks.afterBytes) {
+      cloud.breaks.push({ atMs: engine.nowMs, agent })
       if (breaks.how === 'hangs') await new Promise<never>(() => {})
       if (breaks.how === 'is cut') throw cut()
       return

@@ -7,6 +7,9 @@ import { listsOf } from './lists.ts'
 import { agentStatus, create, endInstance, LEASE_MS_MAX, sight, stopAgent, suspend } from './perform.ts'
 import { wake } from './sleep.ts'
 
+/** The command of an agent that does what it was started for. What others do is chance. */
+export const ORDERLY = 'finish'
+
 /** A backend of the simulation: as its contract says, over a network that loses, delays and repeats, to a provider that errs. */
 export function simulatedBackend(cloud: Cloud, abilities: Abilities): Backend {
   const { name, pausing, canSnapshot, lease, preserves, needsCheckpoint, isShownEarly } = abilities
@@ -77,9 +80,9 @@ export function simulatedBackend(cloud: Cloud, abilities: Abilities): Backend {
     previewUrl: (ref, port, given) =>
       call('preview_url', ref, given, (reply) => reply.with(`http://${ref}.${name}.simulated:${port}/`)),
 
-    startAgent: (target, { key }, given) =>
+    startAgent: (target, { key, command }, given) =>
       on<void>('start_agent', target, given, (instance, reply) => {
-        if (!instance.agents.has(key)) cloud.startAgent(instance, key)
+        if (!instance.agents.has(key)) cloud.startAgent(instance, key, { isOrderly: command[0] === ORDERLY })
         reply.with()
       }),
     stopAgent: (agent, given) =>

@@ -52,6 +52,10 @@ export type Checkpoint = {
 /** What happened to something without anybody having asked for it. */
 export type Mishap = { atMs: number; sandboxId: string; ref: string; what: string }
 
+/** An incarnation that ran, and does not any more. */
+export type Fall = { atMs: number; ref: string; sandboxId: string; incarnation: number; how: FallHow }
+type FallHow = 'asleep' | 'lost' | 'ended' | 'restarted'
+
 /**
  * The provider's side of everything: what there is, whatever anybody is told of it. By this, at the end, all that Sandman claims
  * is judged.
@@ -63,11 +67,14 @@ export class Cloud {
   readonly fleet: string
   readonly instances = new Map<string, Instance>()
   readonly checkpoints = new Map<string, Checkpoint>()
+  /** Since when a checkpoint was whole, if ever: of no other may anybody say that it is. */
+  readonly wholeSinceMs = new Map<string, number>()
   /** What is not there any more, in the order in which it went. */
-  /** Checkpoints that were whole at some time: of no other may anybody say that they are. */
-  readonly wholeOnce = new Set<string>()
   readonly ended: (Instance & { endedAtMs: number; because: string })[] = []
   readonly mishaps: Mishap[] = []
+  readonly falls: Fall[] = []
+  /** Every time the output of an agent broke, or hung, before its end. */
+  readonly breaks: { atMs: number; agent: SimulatedAgent }[] = []
   /** Every agent that ever was started, by its key, with the instance. */
   readonly agents: { agent: SimulatedAgent; ref: string }[] = []
   /** Every end of an instance, and every deletion of a checkpoint, that somebody has asked for. */
@@ -96,23 +103,29 @@ export class Cloud {
     return [...this.instances.values()].filter((instance) => instance.sandboxId === sandboxId)
   }
 
-  startAgent(instance: Instance, key: string): void {
+  startAgent(instance: Instance, key: string, { isOrderly = false } = {}): void {
     const { incarnation, ref } = instance
     const random = this.random.fork(`agent ${key || instance.life} ${incarnation}`)
-    const agent = new SimulatedAgent(this.engine, random, { key, incarnation })
+    const agent = new SimulatedAgent(this.engine, random, { key, incarnation, isOrderly })
     instance.agents.set(key, agent)
     this.agents.push({ agent, ref })
+  }
+
+  fall({ ref, sandboxId, incarnation }: Instance, how: FallHow): void {
+    this.falls.push({ atMs: this.engine.nowMs, ref, sandboxId, incarnation, how })
   }
 
   /** Nothing of it is left but, where they have names of their own, its checkpoints. */
   remove(instance: Instance, because: string): void {
     if (!this.instances.delete(instance.ref)) return
+    this.fall(instance, 'ended')
     this.ended.push({ ...instance, endedAtMs: this.engine.nowMs, because })
     for (const agent of instance.agents.values()) agent.endBy('sandbox', { signal: 'SIGKILL' })
     this.#tellWaiters(instance, 'it has ended')
   }
 
   lose(instance: Instance): void {
+    this.fall(instance, 'lost')
     instance.state = 'lost'
     instance.isPausing = false
     for (const agent of instance.agents.values()) agent.endBy('sandbox', { signal: 'SIGKILL' })
@@ -136,7 +149,7 @@ export class Cloud {
     const made = { ref, backend, fleet, of: instance.ref, sandboxId, kind, madeAtMs: this.engine.nowMs }
     const checkpoint: Checkpoint = { ...made, condition: pendingMs > 0 ? 'pending' : 'ready' }
     this.checkpoints.set(ref, checkpoint)
-    if (pendingMs === 0) this.wholeOnce.add(ref)
+    if (pendingMs === 0) this.wholeSinceMs.set(ref, this.engine.nowMs)
     else this.engine.after(pendingMs, `${ref} is written`, () => this.#endUpload(checkpoint))
     return checkpoint
   }
@@ -151,7 +164,7 @@ export class Cloud {
       return
     }
     checkpoint.condition = 'ready'
-    this.wholeOnce.add(ref)
+    this.wholeSinceMs.set(ref, this.engine.nowMs)
   }
 
   /** An instance that came by itself, or on its own to its end: its time-to-live. */

@@ -8,7 +8,7 @@ export const LEASE_MS_MAX = 3_600_000
 
 /** The same life makes one. */
 export function create(cloud: Cloud, abilities: Abilities, wanted: Wanted, reply: Reply<{ ref: string }>) {
-  const { engine, random } = cloud
+  const { engine, random, conduct } = cloud
   const { sandboxId, life, spec, checkpointRef, ttlMs } = wanted
   const made = cloud.instancesOf(sandboxId).find((instance) => instance.life === life && !instance.isEnding)
   if (made) return reply.with({ ref: made.ref })
@@ -16,11 +16,15 @@ export function create(cloud: Cloud, abilities: Abilities, wanted: Wanted, reply
     return reply.failing('checkpoint_missing', `there is no ${checkpointRef}`)
   const instance = putInstance(cloud, abilities, { sandboxId, life, fleet: cloud.fleet, ttlMs })
   instance.state = 'changing'
-  engine.after(random.between(10, random.chance(0.1) ? 20_000 : 2_000), `${instance.ref} has started`, () => {
-    if (instance.state !== 'changing' || instance.isEnding) return
-    instance.state = 'running'
-    if (spec.agent) cloud.startAgent(instance, '')
-  })
+  engine.after(
+    random.between(10, random.chance(0.1) && !conduct.isWell ? 20_000 : 2_000),
+    `${instance.ref} has started`,
+    () => {
+      if (instance.state !== 'changing' || instance.isEnding) return
+      instance.state = 'running'
+      if (spec.agent) cloud.startAgent(instance, '')
+    },
+  )
   reply.with({ ref: instance.ref })
 }
 
@@ -76,6 +80,7 @@ export function endInstance(cloud: Cloud, instance: Instance | undefined, target
   const actual = instance.state === 'running' ? String(instance.incarnation) : null
   if (actual !== target.incarnation) return reply.failing('overtaken', `${instance.ref} is incarnation ${actual}`)
   instance.isEnding = true
+  cloud.fall(instance, 'ended')
   cloud.ends.push({ atMs: cloud.engine.nowMs, ref: instance.ref, sandboxId: instance.sandboxId, was: instance.state })
   for (const agent of instance.agents.values()) agent.endBy('sandbox', { signal: 'SIGKILL' })
   const ms = cloud.random.chance(0.5) ? 0 : cloud.random.between(0, 4_000)

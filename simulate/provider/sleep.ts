@@ -10,12 +10,14 @@ export function pauseRef({ ref, incarnation }: Pick<Instance, 'ref' | 'incarnati
 
 /** Begins to put an instance to sleep. How that ends is told to all who wait for it. */
 export function beginPause(cloud: Cloud, abilities: Abilities, instance: Instance) {
-  const { engine, random } = cloud
+  const { engine, random, conduct } = cloud
   instance.state = abilities.isShownEarly ? 'suspended' : 'changing'
+  cloud.fall(instance, 'asleep')
   instance.checkpointRef = undefined
   instance.isPausing = true
   for (const agent of instance.agents.values()) agent.sleep()
-  engine.after(random.between(50, random.chance(0.1) ? 30_000 : 4_000), `the pause of ${instance.ref} ends`, () => {
+  const msMax = random.chance(0.1) && !conduct.isWell ? 30_000 : 4_000
+  engine.after(random.between(50, msMax), `the pause of ${instance.ref} ends`, () => {
     if (cloud.instances.get(instance.ref) !== instance || !instance.isPausing) return
     endPause(cloud, abilities, instance)
   })

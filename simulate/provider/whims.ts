@@ -48,6 +48,7 @@ const WHIMS = {
     const found = one(cloud, ({ state, isPausing }) => state === 'running' && !isPausing)
     if (!found) return false
     cloud.note('an instance was restarted', found)
+    cloud.fall(found, 'restarted')
     const hadOwn = found.agents.has('')
     for (const agent of found.agents.values()) agent.endBy('sandbox', { signal: 'SIGKILL' })
     found.agents.clear()

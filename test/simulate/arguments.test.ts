@@ -12,6 +12,8 @@ test.each([
   { given: ['--seed', '-1'], says: '' },
   { given: ['--seed', '1', '--seeds', '1..2'], says: '--seed and --seeds do not go together.' },
   { given: ['--piece', '3/2'], says: '--piece must be such as 2/10, and not "3/2".' },
+  { given: ['--seed', '3', '--piece', '2/2'], says: '--piece 2/2 has no seeds: of 1 there is none left for it.' },
+  { given: ['--steps', '0'], says: '--steps 0 asks for nothing: it must be 1 or more.' },
   { given: ['--seeds', '1..2', '--trace'], says: '--trace is for one seed: say which with --seed.' },
 ])('what cannot be meant is answered with a sentence: $given', async ({ given, says }) => {
   const refused = await run(process.execPath, [MAIN, ...given]).then(
