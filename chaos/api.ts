@@ -2,8 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Asked, Diary, Told } from './diary.ts'
 import type { Random } from './random.ts'
 
-type Named = { id: string; sandbox_id: string }
-type Body = { operation?: Named; execution?: Named; error_type?: string }
+type Named = { id: string; sandbox_id: string; status: string }
+type Body = {
+  operation?: Named & { outcome: string | null; checkpoint: string | null }
+  execution?: Named & { output_bytes: number; outcome?: undefined }
+  error_type?: string
+  message?: string
+}
 
 /** What is definite: accepted, settled, or refused. Everything else is asked again, under the same key. */
 export type Answer = { status: number; body: Body; told: Told | undefined }

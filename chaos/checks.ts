@@ -9,7 +9,7 @@ export { type Evidence, FLAWS, type Flaw, type FlawKind } from './checks/flaw.ts
 
 /** Everything that is not as it must be. An empty list is the only good one. */
 export function findFlaws(evidence: Evidence): Flaw[] {
-  const { ledger, truth, fallen } = evidence
+  const { ledger, truth, undone, fallen } = evidence
   return [
     ...checkAnswers(evidence),
     ...checkCourse(evidence),
@@ -18,6 +18,7 @@ export function findFlaws(evidence: Evidence): Flaw[] {
     ...checkExecutions(evidence),
     ...truth.remains.map((name) => flaw('leaked', undefined, `the local backend has left ${name}`)),
     ...ledger.violations.map(({ sandboxId, invariant, seen }) => flaw('wrong', sandboxId, `${invariant}: ${seen}`)),
+    ...undone.map(({ sandboxId, says }) => flaw('wrong', sandboxId, `asked in the quiet, and not done: ${says}`)),
     ...fallen.map((says) => flaw('wrong', undefined, says)),
   ]
 }

@@ -6,6 +6,7 @@ import { Api } from './api.ts'
 import { type Evidence, type Flaw, findFlaws } from './checks.ts'
 import { type Known, runClient } from './client.ts'
 import { Diary } from './diary.ts'
+import { askInTheQuiet } from './epilogue.ts'
 import { Inflictor } from './inflict.ts'
 import { countOpen, readLedger } from './ledger.ts'
 import type { ChaosOptions } from './options.ts'
@@ -43,14 +44,14 @@ export async function runChaos(
   await mkdir(startsFolder(site))
   const diary = new Diary()
   const inflictor = new Inflictor(site, signal)
-  const { fallen, ...course } = await trouble(site, options, { diary, inflictor, signal, say })
+  const { fallen, undone, ...course } = await trouble(site, options, { diary, inflictor, signal, say })
   return {
     site,
     async gather() {
       const handle = openDb({ databaseUrl: site.databaseUrl, applicationName: 'chaos', events: new Events() })
       try {
         const [ledger, truth] = await Promise.all([readLedger(handle.db), seeTruth(site)])
-        return { diary, ledger, truth, fallen }
+        return { diary, ledger, truth, undone, fallen }
       } finally {
         await handle.close()
       }
@@ -117,11 +118,15 @@ async function trouble(site: Site, options: ChaosOptions, { diary, inflictor, si
     clearTimeout(lastAnswers)
     await settle(site, quietAt + options.settleMs, signal)
     const settledAfterMs = Date.now() - quietAt
-    say(`Settled ${Math.round(settledAfterMs / 100) / 10} s later; stopping the workers, and sweeping`)
+    say(`Settled ${Math.round(settledAfterMs / 100) / 10} s later; asking for each thing once more, in the quiet`)
+    const undone = await askInTheQuiet(site, seed, signal)
+    await settle(site, Date.now() + options.settleMs, signal)
+    say('Stopping the workers, and sweeping')
     const unstopped = await site.stopWorkers()
     const fleet = openFleet(site)
     const swept = await sweepUp(site, fleet).finally(() => fleet.close())
-    return { settledAfterMs, fallen: [...processes.flatMap(({ crashes }) => crashes), ...unstopped], swept }
+    const fallen = [...processes.flatMap(({ crashes }) => crashes), ...unstopped]
+    return { settledAfterMs, undone, fallen, swept }
   } finally {
     clearInterval(progress)
     quiet.abort()

@@ -104,6 +104,7 @@ describe('the count goes up', () => {
       ['lost', (all) => Object.assign(sandbox(all), { state: 'running' })],
       ['wrong', (all) => Object.assign(sandbox(all), { state: 'gone', gone_reason: 'instance_lost' })],
       ['doubled', (all) => all.diary.told.push({ ...(all.diary.told[0] as Told), id: used.executionId })],
+      ['wrong', (all) => Object.assign(all, { undone: [{ sandboxId: undefined, says: 'kill' }] })],
       ['lost', (all) => all.diary.unanswered.push({ key: 'k', kind: 'pause', sandboxId: undefined })],
     ]
     for (const [kind, change] of cases) expect(changed(change)).toContain(kind)
