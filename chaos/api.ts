@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Asked, Diary, Told } from './diary.ts'
+import type { Asked, CameTo, Diary, Told } from './diary.ts'
 import type { Random } from './random.ts'
 
 type Named = { id: string; sandbox_id: string; status: string }
@@ -77,12 +77,19 @@ export class Api {
         status: response.status,
         id: named.id,
         sandboxId: named.sandbox_id,
+        ...cameTo(answer),
       }
       if (told) diary.told.push(told)
       return { status: response.status, body: answer, told }
     } catch {
-      diary.count('no answer')
+      diary.count('no_answer')
       return undefined
     }
   }
+}
+
+function cameTo({ operation }: Body): { cameTo?: CameTo } {
+  if (!operation || operation.status === 'waiting' || operation.status === 'active') return {}
+  const { status, outcome, checkpoint } = operation
+  return { cameTo: { status, outcome, checkpointId: checkpoint } }
 }

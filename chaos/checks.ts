@@ -4,6 +4,7 @@ import { checkCourse } from './checks/course.ts'
 import { checkExecutions } from './checks/executions.ts'
 import { type Evidence, type Flaw, flaw } from './checks/flaw.ts'
 import { checkInstances } from './checks/instances.ts'
+import { checkPromises } from './checks/promises.ts'
 
 export { type Evidence, FLAWS, type Flaw, type FlawKind } from './checks/flaw.ts'
 
@@ -12,6 +13,7 @@ export function findFlaws(evidence: Evidence): Flaw[] {
   const { ledger, truth, undone, fallen } = evidence
   return [
     ...checkAnswers(evidence),
+    ...checkPromises(evidence),
     ...checkCourse(evidence),
     ...checkInstances(evidence),
     ...checkCheckpoints(evidence),
