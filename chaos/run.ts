@@ -8,7 +8,7 @@ import { type Known, runClient } from './client.ts'
 import { Diary } from './diary.ts'
 import { askInTheQuiet } from './epilogue.ts'
 import { Inflictor } from './inflict.ts'
-import { countOpen, readLedger } from './ledger.ts'
+import { countOpen, type LedgerRows, readLedger } from './ledger.ts'
 import type { ChaosOptions } from './options.ts'
 import { planFaults } from './plan.ts'
 import { Random } from './random.ts'
@@ -58,11 +58,22 @@ export async function runChaos(
     },
     async judge({ ledger, ...evidence }) {
       const flaws = findFlaws({ ledger, ...evidence })
-      const recovery = recoveryOf(inflictor.inflicted, { operations: ledger.operations, told: diary.told })
+      const { told } = diary
+      const { inflicted } = inflictor
       const provider = await site.provider.counted()
-      return { options, diary, ledger, provider, flaws, histories: await tellOf(site, flaws), recovery, ...course }
+      const asked = onlyAskedBy(diary, ledger)
+      const recovery = recoveryOf(inflicted, { operations: asked.operations, told })
+      const histories = await tellOf(site, flaws)
+      return { options, diary, ...asked, inflicted, provider, flaws, histories, recovery, ...course }
     },
   }
+}
+
+/** What was asked for while there were faults, and not in the quiet afterwards. */
+function onlyAskedBy({ told }: Diary, { operations, executions }: LedgerRows) {
+  const named = new Set(told.map(({ id }) => id))
+  const isNamed = ({ id }: { id: string }) => named.has(id)
+  return { operations: operations.filter(isNamed), executions: executions.filter(isNamed) }
 }
 
 /** As `sandman why` does. */
@@ -126,7 +137,7 @@ async function trouble(site: Site, options: ChaosOptions, { diary, inflictor, si
     const fleet = openFleet(site)
     const swept = await sweepUp(site, fleet).finally(() => fleet.close())
     const fallen = [...processes.flatMap(({ crashes }) => crashes), ...unstopped]
-    return { settledAfterMs, undone, fallen, swept }
+    return { planned, settledAfterMs, undone, fallen, swept }
   } finally {
     clearInterval(progress)
     quiet.abort()
@@ -141,6 +152,5 @@ async function settle(site: Site, until: number, signal: AbortSignal): Promise<v
 
 function tellProgress(diary: Diary, { inflicted }: Inflictor, startedAt: number): string {
   const seconds = Math.round((Date.now() - startedAt) / 1_000)
-  const accepted = new Set(diary.told.map(({ id }) => id)).size
-  return `${seconds} s: ${inflicted.length} faults, ${accepted} operations and executions accepted`
+  return `${seconds} s: ${inflicted.length} faults, ${diary.accepted.size} operations and executions accepted`
 }
