@@ -1,7 +1,6 @@
 /** `npm run bench`: what it can do, beside what its parts allow. */
 import path from 'node:path'
-import { parseArgs } from 'node:util'
-import { printJson, printTable, refuse } from '../proof/report.ts'
+import { printJson, printTable, readArgs, refuse } from '../proof/report.ts'
 import { runSections } from './run.ts'
 import type { Section } from './section.ts'
 import { SIZES } from './sizes.ts'
@@ -24,16 +23,22 @@ const BESIDES: Record<string, Section> = {
   'kubernetes-watch': async (bench) => (await import('./kubernetes-watch.ts')).kubernetesWatch(bench),
 }
 
-const USAGE = `npm run bench -- [section …] [--quick] [--json] [--profile folder]
+const USAGE = `npm run bench -- [section …] [--quick | --tiny] [--json] [--profile folder]
 
 Sections: ${Object.keys(SECTIONS).join(', ')}. All of them, unless some are named.
 Only when named: ${Object.keys(BESIDES).join(', ')}.
---quick    smaller, so that all of it takes less than three minutes
+--quick    smaller, so that all of it takes less than three minutes on a machine that does nothing else
 --tiny     only shows that it works
 --json     one object instead of a table
 --profile  write profiles of the processes that work off a queue into this folder`
 
-const { values, positionals } = readArguments()
+const { values, positionals } = readArgs(USAGE, {
+  quick: { type: 'boolean' },
+  tiny: { type: 'boolean' },
+  json: { type: 'boolean' },
+  profile: { type: 'string' },
+})
+const size = values.tiny ? 'tiny' : values.quick ? 'quick' : 'full'
 const known = new Map(Object.entries({ ...SECTIONS, ...BESIDES }))
 const names = positionals.length > 0 ? positionals : Object.keys(SECTIONS)
 const unknown = names.find((name) => !known.has(name))
@@ -43,24 +48,10 @@ const { startServers } = await import('../proof/servers.ts')
 const servers = await startServers()
 const { results, rows, failed } = await runSections(new Map(names.map((name) => [name, known.get(name) as Section])), {
   servers,
-  sizes: SIZES[values.tiny ? 'tiny' : values.quick ? 'quick' : 'full'],
+  sizes: SIZES[size],
   profileFolder: values.profile === undefined ? undefined : path.resolve(values.profile),
 })
 await servers.stop()
-if (values.json) printJson({ ...results, ...(failed && { failed }) })
+if (values.json) printJson({ size, ...results, ...(failed && { failed }) })
 else printTable(tableOf(rows))
 process.exitCode = failed ? 1 : 0
-
-function readArguments() {
-  const options = {
-    quick: { type: 'boolean' },
-    tiny: { type: 'boolean' },
-    json: { type: 'boolean' },
-    profile: { type: 'string' },
-  } as const
-  try {
-    return parseArgs({ options, strict: true, allowPositionals: true })
-  } catch (error) {
-    return refuse(USAGE, (error as Error).message)
-  }
-}

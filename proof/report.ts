@@ -4,13 +4,14 @@ import { parseArgs } from 'node:util'
 import { layTable } from '../src/cli/table.ts'
 
 /** Who measured what, when and on which machine, so that figures can be compared, or seen not to be comparable. */
-export function describeRun(): { date: string; commit: string; machine: string; node: string } {
+export function describeRun() {
   const [cpu] = os.cpus()
   const memoryGb = Math.round(os.totalmem() / 2 ** 30)
   return {
     date: new Date().toISOString().slice(0, 10),
     commit: commit(),
     machine: `${os.availableParallelism()} cores (${cpu?.model.trim() ?? os.arch()}), ${memoryGb} GB, ${os.platform()}`,
+    load: Math.round((os.loadavg()[0] ?? 0) * 10) / 10,
     node: process.version,
   }
 }
@@ -46,13 +47,28 @@ export function say(progress: string): void {
 
 type Options = NonNullable<Parameters<typeof parseArgs>[0]>['options']
 
-/** The options of a command. What it does not know, or cannot read, ends it with a sentence and how it is called. */
-export function readOptions<const Known extends NonNullable<Options>>(usage: string, options: Known) {
-  try {
-    return parseArgs({ options, strict: true, allowPositionals: false }).values
-  } catch (error) {
-    return refuse(usage, (error as Error).message)
+/** The options of a command, and its words. What it does not know, or cannot read, ends it with a sentence and how it is called. */
+export function readArgs<const Known extends NonNullable<Options>>(
+  usage: string,
+  options: Known,
+  allowPositionals = true,
+) {
+  if (process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
+    process.stdout.write(`${usage}\n`)
+    process.exit(0)
   }
+  try {
+    return parseArgs({ options, strict: true, allowPositionals })
+  } catch (error) {
+    // The parser goes on about how to get around it, which leads nowhere here.
+    const [first = ''] = (error as Error).message.split(/(?<=\.) |\n/)
+    return refuse(usage, first.replace(/\.?$/, '.'))
+  }
+}
+
+/** The same of a command that takes no words. */
+export function readOptions<const Known extends NonNullable<Options>>(usage: string, options: Known) {
+  return readArgs(usage, options, false).values
 }
 
 export function refuse(usage: string, why: string): never {

@@ -296,7 +296,7 @@ test('what listens in a sandbox is reached while that runs', async () => {
 
 test('when it has stopped, no process and no folder is left', async () => {
   const e2b = await FakeE2b.start()
-  const folders = () => readdirSync(os.tmpdir()).filter((name) => e2b.folderOf('').includes(name))
+  const folders = () => readdirSync(os.tmpdir()).filter((name) => e2b.folderOf('').split('/').includes(name))
   const at = e2b.connection
   const [running, paused] = [await Sandbox.create('base', at), await Sandbox.create('base', at)]
   await running.commands.run('(setsid sleep 100 > /dev/null 2>&1 &)')
