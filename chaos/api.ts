@@ -1,9 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Asked, Diary, Told } from './diary.ts'
+import type { Asked, CameTo, Diary, Told } from './diary.ts'
 import type { Random } from './random.ts'
 
-type Named = { id: string; sandbox_id: string }
-type Body = { operation?: Named; execution?: Named; error_type?: string }
+type Named = { id: string; sandbox_id: string; status: string }
+type Body = {
+  operation?: Named & { outcome: string | null; checkpoint: string | null }
+  execution?: Named & { output_bytes: number; outcome?: undefined }
+  error_type?: string
+  message?: string
+}
 
 /** What is definite: accepted, settled, or refused. Everything else is asked again, under the same key. */
 export type Answer = { status: number; body: Body; told: Told | undefined }
@@ -72,12 +77,19 @@ export class Api {
         status: response.status,
         id: named.id,
         sandboxId: named.sandbox_id,
+        ...cameTo(answer),
       }
       if (told) diary.told.push(told)
       return { status: response.status, body: answer, told }
     } catch {
-      diary.count('no answer')
+      diary.count('no_answer')
       return undefined
     }
   }
+}
+
+function cameTo({ operation }: Body): { cameTo?: CameTo } {
+  if (!operation || operation.status === 'waiting' || operation.status === 'active') return {}
+  const { status, outcome, checkpoint } = operation
+  return { cameTo: { status, outcome, checkpointId: checkpoint } }
 }

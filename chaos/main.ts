@@ -1,7 +1,8 @@
 import { say } from '../proof/report.ts'
 import { describeError } from '../src/errors.ts'
 import { readChaosOptions } from './options.ts'
-import { isGood, print, summarize } from './result.ts'
+import { print } from './print.ts'
+import { isGood, summarize } from './result.ts'
 import { runChaos } from './run.ts'
 import type { Site } from './site.ts'
 
@@ -9,7 +10,11 @@ const EXIT = { good: 0, bad: 1, interrupted: 130 } as const
 
 const options = readChaosOptions()
 const interruption = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interruption.abort())
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.on(signal, () => {
+    if (!interruption.signal.aborted) say('Ending: everything that was started is being stopped')
+    interruption.abort()
+  })
 
 let site: Site | undefined
 let keepLogs = false

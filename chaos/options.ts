@@ -78,10 +78,11 @@ function kinds(given: string | undefined): readonly FaultKind[] {
 
 function duration(name: string, given: string | undefined, fallback: number): number {
   const ms = given === undefined ? fallback : parseDurationMs(given)
-  return ms !== undefined && ms > 0 ? ms : refuse(USAGE, `${name} is a duration such as 60s or 5m.`)
+  return ms !== undefined && ms > 0 ? ms : refuse(USAGE, `${name} is a duration above zero, such as 60s or 5m.`)
 }
 
 function whole(name: string, given: string | undefined, fallback: number, least = 1): number {
   const number = given === undefined ? fallback : Number(given)
-  return Number.isInteger(number) && number >= least ? number : refuse(USAGE, `${name} is a whole number.`)
+  const range = least > 0 ? 'above zero' : 'of zero or more'
+  return Number.isInteger(number) && number >= least ? number : refuse(USAGE, `${name} is a whole number ${range}.`)
 }

@@ -41,16 +41,23 @@ const AWAY_MS = { redis: [0, 2_000], postgres: [0, 1_500], provider: [1_000, 5_0
 const OTHERS_APART_MS = [800, 4_000] as const
 const OTHERS = 15
 
+/** Without Redis, nothing can be done to it. */
+export function wantedFaults({ queues, faults }: Pick<PlanOptions, 'queues' | 'faults'>): FaultKind[] {
+  return faults.filter((kind) => queues === 'redis' || !kind.startsWith('redis'))
+}
+
 /**
  * Which fault comes when. Workers are killed one after the other, at the same pace; the others come from a bag in which each kind
  * is once, so that a short run has all of them, too.
  */
-export function planFaults({ seed, forMs, killEveryMs, queues, faults }: PlanOptions): PlannedFault[] {
+export function planFaults(options: PlanOptions): PlannedFault[] {
+  const { seed, forMs, killEveryMs } = options
+  const wanted = wantedFaults(options)
   const random = Random.of(seed, 'faults')
   const planned: PlannedFault[] = []
-  const kills = faults.includes('worker_killed') ? Math.ceil(forMs / killEveryMs) - 1 : 0
+  const kills = wanted.includes('worker_killed') ? Math.ceil(forMs / killEveryMs) - 1 : 0
   for (let nth = 1; nth <= kills; nth++) planned.push(fault('worker_killed', nth * killEveryMs, random))
-  const others = faults.filter((kind) => kind !== 'worker_killed' && (queues === 'redis' || !kind.startsWith('redis')))
+  const others = wanted.filter((kind) => kind !== 'worker_killed')
   const [least, most] = OTHERS_APART_MS
   const apartMs = Math.min(most, Math.max(least, forMs / OTHERS))
   let bag: FaultKind[] = []

@@ -3,7 +3,17 @@ import type { Told } from './diary.ts'
 import type { Inflicted } from './inflict.ts'
 import type { FaultKind } from './plan.ts'
 
-export type Recovery = { faults: number; measured: number; p50Ms: number; p99Ms: number; maxMs: number }
+/** In milliseconds. Where nothing was measured, and where a figure would say more than was measured, there is none. */
+export type Recovery = {
+  faults: number
+  measured: number
+  p50Ms: number | null
+  p99Ms: number | null
+  maxMs: number | null
+}
+
+/** The 99th of a hundred is the first of which that can be said; with fewer it is the longest. */
+const P99_OF_LEAST = 100
 
 type Seen = { operations: readonly (OperationRow & { backend: string })[]; told: readonly Told[] }
 
@@ -57,6 +67,10 @@ function first(times: number[]): number | undefined {
 
 function summary({ faults, times }: { faults: number; times: number[] }): Recovery {
   const sorted = times.toSorted((a, b) => a - b)
-  const at = (share: number) => Math.round(sorted[Math.ceil(share * sorted.length) - 1] ?? 0)
-  return { faults, measured: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) }
+  const at = (share: number) => {
+    const ms = sorted[Math.ceil(share * sorted.length) - 1]
+    return ms === undefined ? null : Math.round(ms)
+  }
+  const measured = sorted.length
+  return { faults, measured, p50Ms: at(0.5), p99Ms: measured < P99_OF_LEAST ? null : at(0.99), maxMs: at(1) }
 }

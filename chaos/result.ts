@@ -1,16 +1,21 @@
-import { printJson, printTable, say } from '../proof/report.ts'
 import { FLAWS, type Flaw, type FlawKind } from './checks.ts'
 import type { Diary } from './diary.ts'
 import type { Counted } from './faulty-way.ts'
+import type { Inflicted } from './inflict.ts'
 import type { LedgerRows } from './ledger.ts'
 import type { ChaosOptions } from './options.ts'
-import type { FaultKind } from './plan.ts'
+import { type FaultKind, type PlannedFault, wantedFaults } from './plan.ts'
 import type { Recovery } from './recovery.ts'
+import { warningsOf } from './shown.ts'
 
 export type Result = {
   options: ChaosOptions
   diary: Diary
-  ledger: LedgerRows
+  /** Those that clients were told of, as they are in the ledger. */
+  operations: LedgerRows['operations']
+  executions: LedgerRows['executions']
+  planned: readonly PlannedFault[]
+  inflicted: readonly Inflicted[]
   provider: Counted
   flaws: Flaw[]
   /** Of the sandboxes that flaws were found of, as `sandman why` tells it. */
@@ -23,14 +28,19 @@ export type Result = {
 
 export type Summary = ReturnType<typeof summarize>
 
-export function summarize({ options, diary, ledger, provider, flaws, recovery, settledAfterMs, swept }: Result) {
-  const accepted = new Set(diary.told.filter(({ status }) => status < 300).map(({ id }) => id))
-  const rows = [...ledger.operations, ...ledger.executions]
-  const isSettled = (row: (typeof rows)[number]) => ('settled_at' in row ? row.settled_at : row.ended_at) !== null
-  const settled = rows.filter((row) => accepted.has(row.id) && isSettled(row)).length
+/** What it comes to, in the words of its JSON. */
+export function summarize(result: Result) {
+  const { options, diary, operations, executions, flaws, recovery, settledAfterMs, swept } = result
+  const { accepted } = diary
+  const settled = [
+    ...operations.filter(({ settled_at }) => settled_at !== null),
+    ...executions.filter(({ ended_at }) => ended_at !== null),
+  ]
   const count = (kind: FlawKind) => flaws.filter((one) => one.kind === kind).length
-  const { calls, ...mishaps } = provider
-  const failed = Object.values(mishaps).reduce((sum, each) => sum + each, 0)
+  const faults = countFaults(result)
+  const provider = countCalls(result.provider)
+  const done = operations.filter(({ outcome }) => outcome === 'done').map(({ kind }) => kind)
+  const ran = executions.filter(({ status }) => status === 'succeeded').map(() => 'execute')
   return {
     seed: options.seed,
     for_s: options.forMs / 1_000,
@@ -38,72 +48,55 @@ export function summarize({ options, diary, ledger, provider, flaws, recovery, s
     clients: options.clients,
     workers: options.workers,
     accepted: accepted.size,
-    settled,
+    settled: settled.filter(({ id }) => accepted.has(id)).length,
     lost: count('lost'),
     doubled: count('doubled'),
     stuck: count('stuck'),
     leaked: count('leaked'),
     wrong: count('wrong'),
-    sandboxes: ledger.sandboxes.length,
-    operations: tally(ledger.operations.map(({ status, outcome }) => (outcome === 'done' ? 'done' : status))),
-    executions: tally(ledger.executions.map(({ status }) => status)),
-    faults: Object.fromEntries(
-      Object.entries(recovery).flatMap(([kind, { faults }]) => (kind === 'all' ? [] : [[kind, faults]])),
-    ),
-    provider: { calls, failed, failed_share: calls === 0 ? 0 : Math.round((100 * failed) / calls) / 100, ...mishaps },
+    warnings: warningsOf({
+      done: tally([...done, ...ran]),
+      faults,
+      calls: provider.calls,
+      failedCalls: provider.failed,
+    }),
+    accepted_by_kind: tally([...accepted.values()].map(({ kind }) => kind)),
+    sandboxes: new Set(operations.map(({ sandbox_id }) => sandbox_id)).size,
+    operations: tally(operations.map(({ status, outcome }) => outcome ?? status)),
+    executions: tally(executions.map(({ status }) => status)),
+    faults,
+    provider,
     requests: Object.fromEntries([...diary.statuses].sort()),
     refusals: Object.fromEntries([...diary.refusals].sort()),
-    recovery,
+    recovery: Object.fromEntries(
+      Object.entries(recovery).map(([kind, { p50Ms, p99Ms, maxMs, ...counted }]) => [
+        kind,
+        { ...counted, p50_ms: p50Ms, p99_ms: p99Ms, max_ms: maxMs },
+      ]),
+    ),
     settled_after_ms: settledAfterMs,
     swept: swept.length,
   }
 }
 
+/** Zeros, whatever else there is to be said. */
 export function isGood(summary: Summary): boolean {
   return (Object.keys(FLAWS) as FlawKind[]).every((kind) => summary[kind] === 0)
 }
 
-export function print(result: Result, { asJson, logs }: { asJson: boolean; logs: string }): void {
-  const summary = summarize(result)
-  if (asJson) printJson({ ...summary, flaws: result.flaws })
-  else printTable(rowsOf(summary))
-  if (isGood(summary)) return
-  for (const [nth, { kind, sandboxId, says }] of result.flaws.entries()) {
-    say(`\n${nth + 1}. ${kind}: ${sandboxId ?? ''} ${says}`)
-  }
-  for (const [id, history] of result.histories) say(`\n${id}\n${history}`)
-  say(`\nReplay with --seed ${summary.seed}. The logs of all processes are in ${logs}`)
+/** Each kind that was wanted, also when none of it was planned. */
+function countFaults({ options, planned, inflicted }: Result) {
+  const of = (faults: readonly { kind: FaultKind }[], kind: FaultKind) =>
+    faults.filter((one) => one.kind === kind).length
+  const kinds = wantedFaults(options).toSorted()
+  return Object.fromEntries(
+    kinds.map((kind) => [kind, { planned: of(planned, kind), inflicted: of(inflicted, kind) }]),
+  ) as Partial<Record<FaultKind, { planned: number; inflicted: number }>>
 }
 
-function rowsOf(summary: Summary): string[][] {
-  const said = (counts: Record<string, number>) =>
-    Object.entries(counts)
-      .map(([name, count]) => `${count} ${name}`)
-      .join(', ')
-  const total = (counts: Record<string, number>) => String(Object.values(counts).reduce((sum, count) => sum + count, 0))
-  const flaws = (Object.keys(FLAWS) as FlawKind[]).map((kind) => [kind, String(summary[kind]), FLAWS[kind]])
-  const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
-  const recovery = Object.entries(summary.recovery).map(([kind, one]) => [
-    kind === 'all' ? 'recovery' : `  after ${kind}`,
-    one.measured === 0 ? '-' : `p50 ${seconds(one.p50Ms)}, p99 ${seconds(one.p99Ms)}, max ${seconds(one.maxMs)}`,
-    `${one.measured} measured of ${one.faults} faults`,
-  ])
-  return [
-    ['what', 'figure', ''],
-    ['accepted', String(summary.accepted), 'operations and executions that an answer of 2xx named'],
-    ['settled', String(summary.settled), `${said(summary.operations)}; executions ${said(summary.executions)}`],
-    ...flaws,
-    ['requests', total(summary.requests), said(summary.requests)],
-    ['faults', total(summary.faults), said(summary.faults)],
-    [
-      'provider',
-      `${summary.provider.calls} calls`,
-      `${Math.round(100 * summary.provider.failed_share)} % of them failed or hung`,
-    ],
-    ...recovery,
-    ['settled after', seconds(summary.settled_after_ms), 'from the last fault until nothing was open'],
-    ['swept', String(summary.swept), 'found by the sweeper at a provider, and ended or deleted'],
-  ]
+function countCalls({ calls, ...mishaps }: Counted) {
+  const failed = Object.values(mishaps).reduce((sum, each) => sum + each, 0)
+  return { calls, failed, failed_share: calls === 0 ? null : Math.round((100 * failed) / calls) / 100, ...mishaps }
 }
 
 function tally(names: readonly string[]): Record<string, number> {

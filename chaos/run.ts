@@ -6,8 +6,9 @@ import { Api } from './api.ts'
 import { type Evidence, type Flaw, findFlaws } from './checks.ts'
 import { type Known, runClient } from './client.ts'
 import { Diary } from './diary.ts'
+import { askInTheQuiet } from './epilogue.ts'
 import { Inflictor } from './inflict.ts'
-import { countOpen, readLedger } from './ledger.ts'
+import { countOpen, type LedgerRows, readLedger } from './ledger.ts'
 import type { ChaosOptions } from './options.ts'
 import { planFaults } from './plan.ts'
 import { Random } from './random.ts'
@@ -43,25 +44,36 @@ export async function runChaos(
   await mkdir(startsFolder(site))
   const diary = new Diary()
   const inflictor = new Inflictor(site, signal)
-  const { fallen, ...course } = await trouble(site, options, { diary, inflictor, signal, say })
+  const { fallen, undone, ...course } = await trouble(site, options, { diary, inflictor, signal, say })
   return {
     site,
     async gather() {
       const handle = openDb({ databaseUrl: site.databaseUrl, applicationName: 'chaos', events: new Events() })
       try {
         const [ledger, truth] = await Promise.all([readLedger(handle.db), seeTruth(site)])
-        return { diary, ledger, truth, fallen }
+        return { diary, ledger, truth, undone, fallen }
       } finally {
         await handle.close()
       }
     },
     async judge({ ledger, ...evidence }) {
       const flaws = findFlaws({ ledger, ...evidence })
-      const recovery = recoveryOf(inflictor.inflicted, { operations: ledger.operations, told: diary.told })
+      const { told } = diary
+      const { inflicted } = inflictor
       const provider = await site.provider.counted()
-      return { options, diary, ledger, provider, flaws, histories: await tellOf(site, flaws), recovery, ...course }
+      const asked = onlyAskedBy(diary, ledger)
+      const recovery = recoveryOf(inflicted, { operations: asked.operations, told })
+      const histories = await tellOf(site, flaws)
+      return { options, diary, ...asked, inflicted, provider, flaws, histories, recovery, ...course }
     },
   }
+}
+
+/** What was asked for while there were faults, and not in the quiet afterwards. */
+function onlyAskedBy({ told }: Diary, { operations, executions }: LedgerRows) {
+  const named = new Set(told.map(({ id }) => id))
+  const isNamed = ({ id }: { id: string }) => named.has(id)
+  return { operations: operations.filter(isNamed), executions: executions.filter(isNamed) }
 }
 
 /** As `sandman why` does. */
@@ -117,11 +129,15 @@ async function trouble(site: Site, options: ChaosOptions, { diary, inflictor, si
     clearTimeout(lastAnswers)
     await settle(site, quietAt + options.settleMs, signal)
     const settledAfterMs = Date.now() - quietAt
-    say(`Settled ${Math.round(settledAfterMs / 100) / 10} s later; stopping the workers, and sweeping`)
+    say(`Settled ${Math.round(settledAfterMs / 100) / 10} s later; asking for each thing once more, in the quiet`)
+    const undone = await askInTheQuiet(site, seed, signal)
+    await settle(site, Date.now() + options.settleMs, signal)
+    say('Stopping the workers, and sweeping')
     const unstopped = await site.stopWorkers()
     const fleet = openFleet(site)
     const swept = await sweepUp(site, fleet).finally(() => fleet.close())
-    return { settledAfterMs, fallen: [...processes.flatMap(({ crashes }) => crashes), ...unstopped], swept }
+    const fallen = [...processes.flatMap(({ crashes }) => crashes), ...unstopped]
+    return { planned, settledAfterMs, undone, fallen, swept }
   } finally {
     clearInterval(progress)
     quiet.abort()
@@ -136,6 +152,5 @@ async function settle(site: Site, until: number, signal: AbortSignal): Promise<v
 
 function tellProgress(diary: Diary, { inflicted }: Inflictor, startedAt: number): string {
   const seconds = Math.round((Date.now() - startedAt) / 1_000)
-  const accepted = new Set(diary.told.map(({ id }) => id)).size
-  return `${seconds} s: ${inflicted.length} faults, ${accepted} operations and executions accepted`
+  return `${seconds} s: ${inflicted.length} faults, ${diary.accepted.size} operations and executions accepted`
 }

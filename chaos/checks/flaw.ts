@@ -1,4 +1,5 @@
 import type { Diary } from '../diary.ts'
+import type { Undone } from '../epilogue.ts'
 import type { LedgerRows } from '../ledger.ts'
 import type { Truth } from '../truth.ts'
 
@@ -19,6 +20,8 @@ export type Evidence = {
   diary: Pick<Diary, 'told' | 'unanswered'>
   ledger: LedgerRows
   truth: Truth
+  /** What was asked for when all was quiet, and was not done. */
+  undone: readonly Undone[]
   /** Processes that ended by themselves, in sentences. */
   fallen: readonly string[]
 }

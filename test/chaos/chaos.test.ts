@@ -91,6 +91,15 @@ describe('the count goes up', () => {
     const sandbox = ({ ledger }: Evidence) => ledger.sandboxes.find(({ id }) => id === used.suspended.sandboxId) as Box
     type Box = Evidence['ledger']['sandboxes'][number]
 
+    const promised = (all: Evidence, cameTo: Partial<Told['cameTo']>) => {
+      const sandboxId = used.suspended.sandboxId
+      const { id, checkpoint_id: checkpointId } = all.ledger.operations.find(
+        (one) => one.sandbox_id === sandboxId && one.kind === 'pause',
+      ) as Evidence['ledger']['operations'][number]
+      const told = { ...(all.diary.told[0] as Told), id, kind: 'pause', sandboxId } as const
+      all.diary.told.push({ ...told, cameTo: { status: 'succeeded', outcome: 'done', checkpointId, ...cameTo } })
+    }
+
     const [first = ''] = execution(whole).output.split('\n')
     const cases: [Flaw['kind'], (evidence: Evidence) => void][] = [
       ['lost', (all) => Object.assign(execution(all), { output: first })],
@@ -104,6 +113,10 @@ describe('the count goes up', () => {
       ['lost', (all) => Object.assign(sandbox(all), { state: 'running' })],
       ['wrong', (all) => Object.assign(sandbox(all), { state: 'gone', gone_reason: 'instance_lost' })],
       ['doubled', (all) => all.diary.told.push({ ...(all.diary.told[0] as Told), id: used.executionId })],
+      ['lost', (all) => promised(all, {})], // its checkpoint was removed above
+      ['lost', (all) => promised(all, { checkpointId: null })],
+      ['wrong', (all) => promised(all, { status: 'failed', outcome: null })],
+      ['wrong', (all) => Object.assign(all, { undone: [{ sandboxId: undefined, says: 'kill' }] })],
       ['lost', (all) => all.diary.unanswered.push({ key: 'k', kind: 'pause', sandboxId: undefined })],
     ]
     for (const [kind, change] of cases) expect(changed(change)).toContain(kind)

@@ -3,6 +3,7 @@ import type { Told } from '../../chaos/diary.ts'
 import { DEFAULTS } from '../../chaos/options.ts'
 import { FAULTS, planFaults } from '../../chaos/plan.ts'
 import { recoveryOf } from '../../chaos/recovery.ts'
+import { type Happened, warningsOf } from '../../chaos/shown.ts'
 
 const OPTIONS = { ...DEFAULTS, seed: 1 }
 const kindsOf = (options: typeof OPTIONS) => new Set(planFaults(options).map(({ kind }) => kind))
@@ -57,9 +58,20 @@ test('recovery is counted to the last operation that a worker held, and otherwis
     { operations, told },
   )
   expect(recovery.worker_killed).toMatchObject({ faults: 2, measured: 1, maxMs: 8_000 })
-  expect(recovery.worker_stopped).toMatchObject({ faults: 1, measured: 0 })
+  expect(recovery.worker_stopped).toMatchObject({ faults: 1, measured: 0, p50Ms: null, maxMs: null })
   expect(recovery.redis_flushed).toMatchObject({ p50Ms: 1_500 })
   expect(recovery.provider_away).toMatchObject({ p50Ms: 5_000 })
   expect(recovery.web_killed).toMatchObject({ p50Ms: 300 })
-  expect(recovery.all).toMatchObject({ faults: 6, measured: 4, p50Ms: 1_500, p99Ms: 8_000, maxMs: 8_000 })
+  expect(recovery.all).toMatchObject({ faults: 6, measured: 4, p50Ms: 1_500, p99Ms: null, maxMs: 8_000 })
+})
+
+test('a result says what it does not show, because it did not happen', () => {
+  const done = { spawn: 9, pause: 9, resume: 9, snapshot: 9, kill: 9, destroy: 9, execute: 9 }
+  const all: Happened = { done, faults: { web_killed: { planned: 2, inflicted: 1 } }, calls: 500, failedCalls: 100 }
+  expect(warningsOf(all)).toEqual([])
+  const { snapshot: _, ...fewer } = done
+  expect(warningsOf({ ...all, done: fewer })).toEqual([expect.stringContaining('no snapshot')])
+  const inVain = { web_killed: { planned: 2, inflicted: 0 } }
+  expect(warningsOf({ ...all, faults: inVain })).toEqual([expect.stringContaining('web_killed')])
+  expect(warningsOf({ ...all, calls: 3, failedCalls: 0 })).toHaveLength(2)
 })
