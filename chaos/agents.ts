@@ -1,4 +1,4 @@
-import type { Random } from './random.ts'
+import type { Random } from '../proof/random.ts'
 
 /** What an agent of a run does: so that whoever reads its output, and counts its starts, can tell whether all is there. */
 export type AgentPlan = { tag: string; lines: number; exitCode: number }
@@ -12,7 +12,7 @@ export function planAgent(tag: string, random: Random): AgentPlan {
   return {
     tag,
     lines: Math.round(random.between(...LINES)),
-    exitCode: random.happens(FAILS_SHARE) ? 3 : 0,
+    exitCode: random.chance(FAILS_SHARE) ? 3 : 0,
   }
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Random } from '../proof/random.ts'
 import type { Asked, CameTo, Diary, Told } from './diary.ts'
-import type { Random } from './random.ts'
 
 type Named = { id: string; sandbox_id: string; status: string }
 type Body = {
@@ -35,7 +35,7 @@ export class Api {
 
   async ask(asked: Asked, route: string, body: object, signal: AbortSignal): Promise<Answer | undefined> {
     const send = () => this.#untilDefinite(asked, route, body, signal)
-    const [first, second] = await Promise.all(this.#random.happens(TWICE_SHARE) ? [send(), send()] : [send()])
+    const [first, second] = await Promise.all(this.#random.chance(TWICE_SHARE) ? [send(), send()] : [send()])
     const answer = first ?? second
     if (!answer) this.#options.diary.unanswered.push(asked)
     else if (!answer.told && answer.body.error_type) this.#options.diary.refused(answer.body.error_type)
@@ -54,7 +54,7 @@ export class Api {
   async #send(asked: Asked, route: string, body: object, signal: AbortSignal): Promise<Answer | undefined> {
     const { webs, token, diary } = this.#options
     const web = this.#random.below(webs.length)
-    const patienceMs = this.#random.happens(IMPATIENT.share) ? this.#random.between(...IMPATIENT.ms) : ANSWER_MS
+    const patienceMs = this.#random.chance(IMPATIENT.share) ? this.#random.between(...IMPATIENT.ms) : ANSWER_MS
     const sentAt = Date.now()
     try {
       const response = await fetch(`${webs[web]}${route}`, {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Random } from '../proof/random.ts'
 import type { Kind } from '../src/sandbox/judge.ts'
 import { commandOf, planAgent } from './agents.ts'
 import type { Api } from './api.ts'
-import type { Random } from './random.ts'
 
 /** Sandboxes that any client knows of: most ask about their own, and some about somebody else's. */
 export type Known = { sandboxId: string; owner: number }[]
@@ -41,7 +41,7 @@ export async function runClient(options: ClientOptions): Promise<void> {
   const { nth, random, known, stopped } = options
   for (let count = 1; !stopped.aborted; count++) {
     const own = known.filter(({ owner }) => owner === nth)
-    const among = random.happens(OTHERS_SHARE) && known.length > 0 ? known : own
+    const among = random.chance(OTHERS_SHARE) && known.length > 0 ? known : own
     const chosen = among[random.below(among.length)]
     if (!chosen || own.length < OWN_MAX) await spawn(options, count)
     else await use(options, count, chosen.sandboxId)
@@ -51,7 +51,7 @@ export async function runClient(options: ClientOptions): Promise<void> {
 
 async function spawn({ nth, api, random, known, givenUp }: ClientOptions, count: number): Promise<void> {
   const asked = { key: `client-${nth}-${count}`, kind: 'spawn', sandboxId: undefined } as const
-  const backend = random.oneOf(['local', 'e2b'])
+  const backend = random.pick(['local', 'e2b'])
   const answer = await api.ask(
     asked,
     `/v1/sandboxes${waiting(random)}`,
@@ -80,11 +80,11 @@ async function use(options: ClientOptions, count: number, sandboxId: string): Pr
     givenUp,
   )
   // What is gone, or soon will be, is of no use any more, to whomever it belongs.
-  const isOver = kind === 'destroy' || (kind === 'kill' && random.happens(0.5)) || answer?.status === 410
+  const isOver = kind === 'destroy' || (kind === 'kill' && random.chance(0.5)) || answer?.status === 410
   const at = known.findIndex((one) => one.sandboxId === sandboxId)
   if (isOver && at !== -1) known.splice(at, 1)
 }
 
 function waiting(random: Random): string {
-  return random.happens(WAITS_SHARE) ? `?wait=${Math.round(random.between(200, 5_000))}ms` : ''
+  return random.chance(WAITS_SHARE) ? `?wait=${Math.round(random.between(200, 5_000))}ms` : ''
 }

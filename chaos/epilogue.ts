@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Random } from '../proof/random.ts'
 import type { Kind } from '../src/sandbox/judge.ts'
 import { type AgentPlan, commandOf, outputOf } from './agents.ts'
 import { type Answer, Api } from './api.ts'
 import { Diary } from './diary.ts'
-import { Random } from './random.ts'
 import type { Site } from './site.ts'
 import { seeTruth, startsFolder, type TrueInstance } from './truth.ts'
 
@@ -77,7 +77,7 @@ class Guest {
     this.#site = site
     this.#visit = visit
     const webs = site.webs.map(({ url }) => url)
-    this.#api = new Api({ webs, token: site.token, diary: new Diary() }, Random.of(visit.seed, visit.name))
+    this.#api = new Api({ webs, token: site.token, diary: new Diary() }, new Random(`${visit.seed} ${visit.name}`))
   }
 
   async run(last: 'kill' | 'destroy'): Promise<Undone[]> {

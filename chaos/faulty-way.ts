@@ -1,7 +1,7 @@
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Random } from './random.ts'
+import { Random } from '../proof/random.ts'
 
 /** What may happen to a call on its way. What is passed on is done, whatever is heard of it. */
 const MISHAPS = {
@@ -41,7 +41,7 @@ export class FaultyWay {
   readonly #target: URL
   readonly #server = http.createServer({ keepAliveTimeout: 600_000 })
   readonly #agent = new http.Agent({ keepAlive: true })
-  #random = new Random(0)
+  #random = new Random('')
   #isOn = false
   #isStorm = false
   #spellEndsAt = 0
@@ -66,7 +66,7 @@ export class FaultyWay {
 
   setWeather({ seed, isOn }: { seed: number; isOn: boolean }): void {
     this.#isOn = isOn
-    this.#random = Random.of(seed, 'weather')
+    this.#random = new Random(`${seed} weather`)
     if (isOn) return
     this.#awayUntil = 0
     this.#quiet.abort()
@@ -85,13 +85,13 @@ export class FaultyWay {
     request.on('error', () => {})
     if (mishap === 'refused') {
       request.resume()
-      const { status, body } = this.#random.oneOf(GATEWAY)
+      const { status, body } = this.#random.pick(GATEWAY)
       response.writeHead(status, { 'content-type': 'text/plain' }).end(body)
       return
     }
     if (mishap === 'reset') return reset(request)
     if (mishap === 'hung') {
-      const isDone = this.#random.happens(0.5)
+      const isDone = this.#random.chance(0.5)
       if (isDone) this.#passOn(request, (answer) => answer?.resume())
       await sleep(this.#random.between(...HUNG_MS), undefined, { signal: this.#quiet.signal }).catch(() => {})
       return reset(request)
@@ -109,12 +109,12 @@ export class FaultyWay {
   #mishap(): Mishap | undefined {
     if (!this.#isOn) return undefined
     const now = Date.now()
-    if (now < this.#awayUntil) return this.#random.oneOf(['reset', 'hung'] as const)
+    if (now < this.#awayUntil) return this.#random.pick(['reset', 'hung'] as const)
     if (now >= this.#spellEndsAt) {
       this.#isStorm = !this.#isStorm
       this.#spellEndsAt = now + this.#random.between(...SPELL_MS)
     }
-    const isBad = this.#random.happens(BAD_SHARE[this.#isStorm ? 'storm' : 'calm'])
+    const isBad = this.#random.chance(BAD_SHARE[this.#isStorm ? 'storm' : 'calm'])
     return isBad ? this.#random.weighted(MISHAPS) : undefined
   }
 

@@ -1,4 +1,4 @@
-import { Random } from './random.ts'
+import { Random } from '../proof/random.ts'
 
 /** What is done to a fleet, and what that means. */
 export const FAULTS = {
@@ -53,7 +53,7 @@ export function wantedFaults({ queues, faults }: Pick<PlanOptions, 'queues' | 'f
 export function planFaults(options: PlanOptions): PlannedFault[] {
   const { seed, forMs, killEveryMs } = options
   const wanted = wantedFaults(options)
-  const random = Random.of(seed, 'faults')
+  const random = new Random(`${seed} faults`)
   const planned: PlannedFault[] = []
   const kills = wanted.includes('worker_killed') ? Math.ceil(forMs / killEveryMs) - 1 : 0
   for (let nth = 1; nth <= kills; nth++) planned.push(fault('worker_killed', nth * killEveryMs, random))
@@ -70,13 +70,13 @@ export function planFaults(options: PlanOptions): PlannedFault[] {
 
 function fault(kind: FaultKind, atMs: number, random: Random): PlannedFault {
   const which = random.below(1_000)
-  const signal = kind === 'postgres_killed' ? random.oneOf(['SIGKILL', 'SIGQUIT', 'SIGINT'] as const) : 'SIGKILL'
+  const signal = kind === 'postgres_killed' ? random.pick(['SIGKILL', 'SIGQUIT', 'SIGINT'] as const) : 'SIGKILL'
   return { atMs: Math.round(atMs), kind, which, lastsMs: Math.round(lastsMs(kind, random)), signal }
 }
 
 function lastsMs(kind: FaultKind, random: Random): number {
   if (kind === 'worker_stopped') {
-    const [least, most] = random.happens(LONG_SHARE) ? STANDS_STILL_MS.long : STANDS_STILL_MS.short
+    const [least, most] = random.chance(LONG_SHARE) ? STANDS_STILL_MS.long : STANDS_STILL_MS.short
     return random.between(least, most)
   }
   if (kind === 'redis_killed') return random.between(...AWAY_MS.redis)

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Random } from '../proof/random.ts'
 import { openDb } from '../src/db/pool.ts'
 import { Events } from '../src/events.ts'
 import { Api } from './api.ts'
@@ -11,7 +12,6 @@ import { Inflictor } from './inflict.ts'
 import { countOpen, type LedgerRows, readLedger } from './ledger.ts'
 import type { ChaosOptions } from './options.ts'
 import { planFaults } from './plan.ts'
-import { Random } from './random.ts'
 import { recoveryOf } from './recovery.ts'
 import type { Result } from './result.ts'
 import { openSite, type Site } from './site.ts'
@@ -104,7 +104,7 @@ async function trouble(site: Site, options: ChaosOptions, { diary, inflictor, si
   const startedAt = Date.now()
   site.provider.setWeather(true, seed)
   const asking = Array.from({ length: clients }, (_, nth) => {
-    const random = Random.of(seed, 'client', nth)
+    const random = new Random(`${seed} client ${nth}`)
     const api = new Api({ webs: site.webs.map(({ url }) => url), token: site.token, diary }, random)
     const folder = startsFolder(site)
     const [stopped, over] = [quiet.signal, givenUp.signal]

@@ -1,5 +1,5 @@
+import type { Random } from '../proof/random.ts'
 import { FAULTS, type FaultName, type Faults } from './faults.ts'
-import type { Random } from './random.ts'
 
 /** How often something of a kind goes wrong in this run: nothing at all, or some of it, or much. */
 export type Rates = Record<FaultName, number>

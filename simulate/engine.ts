@@ -1,6 +1,6 @@
+import type { Random } from '../proof/random.ts'
 import { Heap } from './heap.ts'
 import type { Life } from './life.ts'
-import type { Random } from './random.ts'
 import type { Trace } from './trace.ts'
 
 /** Something that is going to happen. */

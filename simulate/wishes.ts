@@ -1,6 +1,6 @@
+import type { Random } from '../proof/random.ts'
 import type { Options } from '../src/sandbox/judge.ts'
 import type { Limits } from '../src/sandbox/limits.ts'
-import type { Random } from './random.ts'
 
 export type VerbKind = 'pause' | 'resume' | 'snapshot' | 'kill' | 'destroy'
 

@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { Random } from '../proof/random.ts'
 import type { Backend } from '../src/backends/backend.ts'
 import { HOUSEKEEPING, type Housekeeping } from '../src/jobs/housekeeping.ts'
 import { PATIENCE, type Patience } from '../src/jobs/patience.ts'
@@ -14,7 +15,6 @@ import { type Abilities, Cloud } from './provider/cloud.ts'
 import { putInstance } from './provider/perform.ts'
 import { haveWhims } from './provider/whims.ts'
 import { SimulatedStore } from './queue/store.ts'
-import { Random } from './random.ts'
 import { Trace } from './trace.ts'
 import { liveIn } from './virtual-time.ts'
 

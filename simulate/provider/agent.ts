@@ -1,5 +1,5 @@
+import type { Random } from '../../proof/random.ts'
 import type { Engine } from '../engine.ts'
-import type { Random } from '../random.ts'
 
 /** How an agent ended, and because of what: the truth, whatever anybody was told. */
 export type AgentEnd = {

@@ -1,6 +1,6 @@
+import type { Random } from '../../proof/random.ts'
 import type { Conduct } from '../conduct.ts'
 import type { Engine } from '../engine.ts'
-import type { Random } from '../random.ts'
 import { SimulatedAgent } from './agent.ts'
 
 /** What a backend of the simulation is able to do, and how. */

@@ -25,6 +25,10 @@ export class Random {
     return this.next() < share
   }
 
+  below(count: number): number {
+    return Math.floor(this.next() * count)
+  }
+
   /** Both ends included. */
   integer(least: number, most: number): number {
     return least + Math.floor(this.next() * (most - least + 1))
@@ -36,7 +40,7 @@ export class Random {
 
   pick<T>(some: readonly T[]): T {
     if (some.length === 0) throw new Error('there is nothing to pick from')
-    return some[Math.floor(this.next() * some.length)] as T
+    return some[this.below(some.length)] as T
   }
 
   /** One of the names, each as often as its weight says. */
@@ -48,6 +52,11 @@ export class Random {
       if (left < 0) return name
     }
     return (entries.at(-1) as [Name, number])[0]
+  }
+
+  shuffled<T>(all: readonly T[]): T[] {
+    const left = [...all]
+    return all.map(() => left.splice(this.below(left.length), 1)[0] as T)
   }
 
   /** As many letters and digits as are asked for. */
