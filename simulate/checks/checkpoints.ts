@@ -52,7 +52,7 @@ export const checkPromised: Check = async ({ world, db, found }) => {
     .selectFrom('operations')
     .innerJoin('events', 'events.operation_id', 'operations.id')
     .leftJoin('checkpoints', 'checkpoints.id', 'operations.checkpoint_id')
-    .select(['operations.id', 'kind', 'operations.sandbox_id', 'settled_at', 'started_at', 'provider_ref'])
+    .select(['operations.id', 'operations.kind', 'operations.sandbox_id', 'settled_at', 'started_at', 'provider_ref'])
     .where('operations.kind', 'in', ['pause', 'snapshot'])
     .where('outcome', '=', 'done')
     .where('to_state', 'in', ['suspended', 'running'])

@@ -41,7 +41,7 @@ const SEVERAL = Array.from({ length: 30 }, (_, nth) => nth + 1)
 test.each([
   {
     sabotage: 'believes-every-checkpoint',
-    notices: 'a checkpoint that is written down was whole',
+    notices: 'what nothing stands in the way of is done',
   },
   {
     sabotage: 'ignores-fences',
