@@ -24,6 +24,11 @@ export type Told = Asked & {
   answeredAt: number
 }
 
+/** It was said to be done, and has given a checkpoint that somebody may rely on. */
+export function isPromise({ kind, cameTo }: Told): boolean {
+  return (kind === 'snapshot' || kind === 'pause') && cameTo?.outcome === 'done'
+}
+
 /** All that clients remember: the other side of the ledger. */
 export class Diary {
   readonly told: Told[] = []

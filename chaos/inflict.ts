@@ -27,6 +27,8 @@ export class Inflictor {
   readonly #site: Site
   readonly #signal: AbortSignal
   readonly #busy = new Set<unknown>()
+  /** Where workers are slow to start, those that are to be killed would leave none that could be stopped: these come first. */
+  #postponed: PlannedFault[] = []
   readonly #underWay = new Set<Promise<void>>()
 
   /** When the signal comes, all that lasts is over at once. */
@@ -35,10 +37,17 @@ export class Inflictor {
     this.#signal = signal
   }
 
-  /** Begins it, and leaves out what is being done already. */
+  /** Begins it, and leaves out what is being done already; a stop is put off until it can be. */
   begin(fault: PlannedFault): void {
+    const first = this.#postponed
+    this.#postponed = []
+    for (const each of [...first, fault])
+      if (!this.#hasBegun(each) && each.kind === 'worker_stopped') this.#postponed.push(each)
+  }
+
+  #hasBegun(fault: PlannedFault): boolean {
     const part = this.#partOf(fault)
-    if (part === undefined || this.#busy.has(part)) return
+    if (part === undefined || this.#busy.has(part)) return false
     this.#busy.add(part)
     const work = this.#inflict(fault, part).finally(() => this.#busy.delete(part))
     // Whoever waits for all of them is told of one that failed.
@@ -47,6 +56,7 @@ export class Inflictor {
       () => this.#underWay.delete(work),
       () => {},
     )
+    return true
   }
 
   /** When everything that was taken away is there again. */

@@ -1,5 +1,5 @@
 import { FLAWS, type Flaw, type FlawKind } from './checks.ts'
-import type { Diary } from './diary.ts'
+import { type Diary, isPromise } from './diary.ts'
 import type { Counted } from './faulty-way.ts'
 import type { Inflicted } from './inflict.ts'
 import type { LedgerRows } from './ledger.ts'
@@ -56,6 +56,7 @@ export function summarize(result: Result) {
     wrong: count('wrong'),
     warnings: warningsOf({
       done: tally([...done, ...ran]),
+      promised: diary.told.filter(isPromise).length,
       faults,
       calls: provider.calls,
       failedCalls: provider.failed,

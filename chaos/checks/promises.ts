@@ -1,4 +1,4 @@
-import type { CameTo, Told } from '../diary.ts'
+import { type CameTo, isPromise, type Told } from '../diary.ts'
 import { type Evidence, type Flaw, flaw } from './flaw.ts'
 
 /** What a client was told that an operation has come to is what it came to, and the checkpoint that it was given is there. */
@@ -18,13 +18,14 @@ export function checkPromises({ diary, ledger, truth }: Evidence): Flaw[] {
         (kind !== 'destroy' && !isPause),
     )
 
-  const check = ({ id, kind, sandboxId, cameTo }: Told & { cameTo: CameTo }): Flaw[] => {
+  const check = (told: Told & { cameTo: CameTo }): Flaw[] => {
+    const { id, kind, sandboxId, cameTo } = told
     const row = rows.get(id)
     if (!row) return [] // which is a flaw of its own
     const { status, outcome, checkpointId } = cameTo
     if (row.status !== status || row.outcome !== outcome)
       return [flaw('wrong', sandboxId, `${kind} ${id} was answered as ${status}, and is ${row.status}`)]
-    if ((kind !== 'snapshot' && kind !== 'pause') || outcome !== 'done') return []
+    if (!isPromise(told)) return []
     const checkpoint = checkpoints.get(checkpointId ?? '')
     if (!checkpoint) return [flaw('lost', sandboxId, `${kind} ${id} was done, and ${checkpointId} is in no row`)]
     const { provider_ref } = checkpoint

@@ -67,10 +67,12 @@ test('recovery is counted to the last operation that a worker held, and otherwis
 
 test('a result says what it does not show, because it did not happen', () => {
   const done = { spawn: 9, pause: 9, resume: 9, snapshot: 9, kill: 9, destroy: 9, execute: 9 }
-  const all: Happened = { done, faults: { web_killed: { planned: 2, inflicted: 1 } }, calls: 500, failedCalls: 100 }
+  const faults = { web_killed: { planned: 2, inflicted: 1 } }
+  const all: Happened = { done, promised: 1, faults, calls: 500, failedCalls: 100 }
   expect(warningsOf(all)).toEqual([])
   const { snapshot: _, ...fewer } = done
   expect(warningsOf({ ...all, done: fewer })).toEqual([expect.stringContaining('no snapshot')])
+  expect(warningsOf({ ...all, promised: 0 })).toEqual([expect.stringContaining('nobody was answered')])
   const inVain = { web_killed: { planned: 2, inflicted: 0 } }
   expect(warningsOf({ ...all, faults: inVain })).toEqual([expect.stringContaining('web_killed')])
   expect(warningsOf({ ...all, calls: 3, failedCalls: 0 })).toHaveLength(2)
