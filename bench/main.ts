@@ -27,7 +27,7 @@ const USAGE = `npm run bench -- [section …] [--quick | --tiny] [--json] [--pro
 
 Sections: ${Object.keys(SECTIONS).join(', ')}. All of them, unless some are named.
 Only when named: ${Object.keys(BESIDES).join(', ')}.
---quick    smaller, so that all of it takes less than three minutes on a machine that does nothing else
+--quick    smaller, and so quicker
 --tiny     only shows that it works
 --json     one object instead of a table
 --profile  write profiles of the processes that work off a queue into this folder`
