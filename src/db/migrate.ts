@@ -18,7 +18,7 @@ import { SCHEMA } from './schema.ts'
  * Forward only, in order of name. Listed here and not found by reading the folder, so that the same code runs from
  * sources and from a build.
  */
-const MIGRATIONS: Record<string, Migration> = {
+export const MIGRATIONS: Record<string, Migration> = {
   '0001_canaries': canaries,
   '0002_ledger': ledger,
   '0003_attempts': attempts,

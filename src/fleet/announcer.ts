@@ -8,7 +8,8 @@ const BETWEEN_MS = 10
 
 /**
  * Tells those who wait that there is news: operations that have settled, executions with more output or an end. Many in one
- * notice: the first goes at once, and what happens in the moment after it goes with the next. A notice that fails is not sent again, because whoever waits also looks by itself.
+ * notice: the first goes at once, and what happens in the moment after it goes with the next. A notice that fails is not sent
+ * again, because whoever waits also looks by itself.
  */
 export class Announcer {
   readonly #deps: { db: Db; fleet: string; events: Events }

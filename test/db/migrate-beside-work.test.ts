@@ -1,28 +1,11 @@
 import { Kysely, PostgresDialect } from 'kysely'
-import { type Migration, Migrator } from 'kysely/migration'
+import { Migrator } from 'kysely/migration'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runningClock as clock } from '../../src/clock.ts'
-import { migrate } from '../../src/db/migrate.ts'
-import * as canaries from '../../src/db/migrations/0001_canaries.ts'
-import * as ledger from '../../src/db/migrations/0002_ledger.ts'
-import * as attempts from '../../src/db/migrations/0003_attempts.ts'
-import * as executions from '../../src/db/migrations/0004_executions.ts'
-import * as housekeeping from '../../src/db/migrations/0005_housekeeping.ts'
-import * as leases from '../../src/db/migrations/0006_leases.ts'
-import * as glance from '../../src/db/migrations/0007_glance.ts'
+import { MIGRATIONS, migrate } from '../../src/db/migrate.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn } from '../support/ledger.ts'
-
-const BEFORE: Record<string, Migration> = {
-  '0001_canaries': canaries,
-  '0002_ledger': ledger,
-  '0003_attempts': attempts,
-  '0004_executions': executions,
-  '0005_housekeeping': housekeeping,
-  '0006_leases': leases,
-  '0007_glance': glance,
-}
 
 let database: TestDatabase
 let worker: pg.PoolClient
@@ -37,7 +20,7 @@ afterEach(async () => {
 
 /** The database as a release before has left it. */
 async function migrateAsBefore(url: string, last: string): Promise<void> {
-  const known = Object.entries(BEFORE).filter(([name]) => name <= last)
+  const known = Object.entries(MIGRATIONS).filter(([name]) => name <= last)
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) })
   const { error } = await new Migrator({
     db,

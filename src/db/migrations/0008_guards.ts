@@ -8,14 +8,7 @@ import { lockTables } from '../lock-tables.ts'
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   const tables = Object.keys(RULES)
-  const statements = [
-    LATER,
-    ...tables.map(makeGuard),
-    lockTables('operations', 'findings', 'sandboxes', 'checkpoints', 'executions'),
-    ...tables.map(putGuard),
-    SLEEP,
-    AT_WORK,
-  ]
+  const statements = [LATER, ...tables.map(makeGuard), lockTables(...tables), ...tables.map(putGuard), SLEEP, AT_WORK]
   for (const statement of statements) await sql.raw(statement).execute(db)
 }
 
