@@ -16,7 +16,7 @@ export type Happening = {
 }
 
 /** Wherever the simulated world begins: far from today, so that whoever asks the real clock is found out. */
-export const BEGINNING_MS = Date.UTC(2031, 0, 1)
+const BEGINNING_MS = Date.UTC(2031, 0, 1)
 
 /** Many times more than any run needs. */
 const STEPS_MAX = 3_000_000

@@ -6,7 +6,7 @@ import { startEmbeddedPostgres } from '../src/embedded/postgres.ts'
 import { Events } from '../src/events.ts'
 import { migrateAll } from '../src/fleet/migrate.ts'
 import { readArguments } from './arguments.ts'
-import { printFindings, printSummary, summarize } from './report.ts'
+import { printFindings, printSummary, summarize, verdict } from './report.ts'
 import { administer, runSeeds } from './seeds.ts'
 
 const TEMPLATE = 'simulate_template'
@@ -52,6 +52,7 @@ try {
     for (const { seed, failure } of failed) process.stdout.write(`\nseed ${seed} could not be run: ${failure}\n`)
     process.stdout.write('\n')
     printSummary(summary, results.length === 1 ? results[0]?.hash : undefined)
+    process.stdout.write(`\n${verdict(results, failed)}\n`)
   }
   process.exitCode = summary.failing_seeds.length > 0 ? 1 : isCutShort ? INTERRUPTED : 0
 } finally {

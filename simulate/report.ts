@@ -47,7 +47,7 @@ export function printSummary(
   hash: string | undefined,
 ): void {
   printTable([
-    ['', 'in all'],
+    ['', 'over all seeds'],
     ...Object.entries(counts).map(([name, count]) => [name.replaceAll('_', ' '), number(count)]),
     ...Object.entries(faults).map(([group, count]) => [`faults: ${group}`, number(count)]),
     ['violations', number(violations)],
@@ -55,6 +55,22 @@ export function printSummary(
     ...(hash === undefined ? [] : [['hash', hash]]),
   ])
 }
+
+/** What it comes to, in words: whoever reads only the last line has to know. */
+export function verdict(results: readonly RunResult[], failures: readonly Failure[]): string {
+  const found = results.filter(({ findings }) => findings.length > 0)
+  const violations = found.reduce((sum, { findings }) => sum + findings.length, 0)
+  const seeds = results.length === 1 ? '1 seed' : `${number(results.length)} seeds`
+  const what =
+    results.length === 0
+      ? 'no seed was run to its end'
+      : violations === 0
+        ? `nothing was found in ${seeds}`
+        : `${number(violations)} ${violations === 1 ? 'violation was' : 'violations were'} found in ${found.length} of ${seeds}: ${named(found)}`
+  return failures.length === 0 ? what : `${what}; could not be run: ${named(failures)}`
+}
+
+const named = (which: readonly { seed: number }[]) => which.map(({ seed }) => seed).join(', ')
 
 /** What was found with one seed, in plain words, and how to see it again. */
 export function printFindings({ seed, findings }: RunResult, steps: number | undefined): void {

@@ -13,7 +13,7 @@ import { drawWorkers } from './workers.ts'
 import { type Sabotage, World } from './world.ts'
 
 /** How many things are asked for in a run, unless it is told otherwise. */
-export const STEPS = 60
+const STEPS = 60
 const USERS = 6
 /** How long users may take, in the time of the simulation. */
 const ASKING_MS_MAX = 1_800_000

@@ -1,10 +1,10 @@
 import type { Abilities, Checkpoint, Cloud, Instance } from './cloud.ts'
 
 /** What resuming sets the time-to-live to, whatever was asked for: silently, as some do. */
-export const TTL_AFTER_RESUME_MS = 300_000
+const TTL_AFTER_RESUME_MS = 300_000
 
 /** Where instance and checkpoint are one, the name says which run was put to sleep. */
-export function pauseRef({ ref, incarnation }: Pick<Instance, 'ref' | 'incarnation'>): string {
+function pauseRef({ ref, incarnation }: Pick<Instance, 'ref' | 'incarnation'>): string {
   return `${ref}@${incarnation}`
 }
 

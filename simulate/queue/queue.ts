@@ -186,6 +186,12 @@ export class SimulatedQueue {
     this.#plan({ ...template, id, everyMs, nextMs: this.#engine.nowMs })
   }
 
+  unschedule(id: string): void {
+    const known = this.schedules.get(id)
+    if (known) known.coming.isCancelled = true
+    this.schedules.delete(id)
+  }
+
   #plan(planned: Omit<Schedule, 'coming'>): void {
     const { id, data, attempts, backoff } = planned
     const coming = this.#engine.after(planned.nextMs - this.#engine.nowMs, `schedule ${id}`, () =>

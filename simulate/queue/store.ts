@@ -101,6 +101,7 @@ export class SimulatedStore {
         }),
       upsertJobScheduler: (id: string, { every }: { every: number }, { data, opts }: Template) =>
         command(`schedule ${id}`, () => queue.schedule(id, every, { data, ...opts })),
+      removeJobScheduler: (id: string) => command(`remove schedule ${id}`, () => queue.unschedule(id)),
     }
     return itself
   }

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts'
 import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow } from './schema.ts'
+import { statement } from './statement.ts'
 
 /** How old a checkpoint is when it is looked at again: what was uploading when it was first seen has arrived by then, or has not. */
 export const VERIFY_AGAIN_MS = [120_000, 3_600_000] as const
@@ -43,7 +44,9 @@ export async function listCheckpoints(
 
 /** Writes down that a checkpoint was deleted at its provider. One that a sandbox rests on cannot be: the database refuses. */
 export async function recordDeleted(db: Db, id: string): Promise<void> {
-  await sql`update sandman.checkpoints set status = 'deleted' where id = ${id} and status <> 'deleted'`.execute(db)
+  await statement`
+    /* record_deleted */ update sandman.checkpoints set status = 'deleted'
+    where id = ${id} and status <> 'deleted'`.execute(db)
 }
 
 /** The same, by its provider's name: whoever it is labelled with, another sandbox's row may have it. */

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import { storable } from '../sandbox/failures.ts'
+import { ID_PREFIXES } from '../sandbox/ids.ts'
 import type { Violation } from './invariants.ts'
 import { dbNow } from './now.ts'
 import type { Db } from './pool.ts'
@@ -8,7 +9,7 @@ import type { Db } from './pool.ts'
 /** Whoever was gone for longer than this was looked at when it still changed, or soon afterwards. */
 const GONE = sql`interval '1 day'`
 /** Behind every id. */
-const LAST_ID = 'sbx_g'
+const LAST_ID = `${ID_PREFIXES.sandbox}_g`
 /** Violations that are kept of one fleet. More of them say nothing new. */
 const KEPT_MAX = 1_000
 

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
-import { SandmanError } from '../errors.ts'
+import { notFound, SandmanError } from '../errors.ts'
 import {
   admit,
   EXECUTIONS_MAX,
@@ -10,6 +10,7 @@ import {
   explainRefusal,
 } from '../sandbox/executions.ts'
 import { storable } from '../sandbox/failures.ts'
+import { ID_PREFIXES } from '../sandbox/ids.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import { STATES, type State } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
@@ -18,7 +19,7 @@ import { keyOf, reusedKey, runOnce } from './idempotency.ts'
 import { fromJson } from './json-row.ts'
 import { dbMoment, interval } from './now.ts'
 import type { Db } from './pool.ts'
-import { type CheckpointRow, type ExecutionRow, ID_PREFIXES, type SandboxRow } from './schema.ts'
+import type { CheckpointRow, ExecutionRow, SandboxRow } from './schema.ts'
 
 export type ExecutionRequest = {
   fleet: string
@@ -92,11 +93,7 @@ export async function requestExecution(db: Db, asked: ExecutionRequest): Promise
     join sandman.executions on executions.id = known.execution_id
     join sandman.sandboxes on sandboxes.id = executions.sandbox_id`
   const found = await runOnce(db, statement, asked)
-  if (!found) {
-    throw new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
-      details: { sandboxId, fleet },
-    })
-  }
+  if (!found) throw notFound('sandbox', sandboxId, fleet)
   if (!found.same) throw reusedKey(asked.idempotencyKey, String(found.execution?.id))
   if (!found.execution) throw refusal(sandboxId, found, options)
   const sandbox = fromJson<SandboxRow>(found.sandbox)

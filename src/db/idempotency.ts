@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import pg from 'pg'
 import { SandmanError } from '../errors.ts'
+import { kindOfId } from '../sandbox/ids.ts'
 import type { Db } from './pool.ts'
-import { ID_PREFIXES } from './schema.ts'
 
 export type Keyed = { fleet: string; idempotencyKey?: string | undefined }
 
@@ -34,6 +34,6 @@ export function reusedKey(key: string | undefined, named: string): SandmanError 
   return new SandmanError(
     'idempotency_key_reused',
     `The idempotency key ${key} has already named another request (${named}): use a new key for a new request.`,
-    { details: { key, [named.startsWith(ID_PREFIXES.execution) ? 'executionId' : 'operationId']: named } },
+    { details: { key, [`${kindOfId(named)}Id`]: named } },
   )
 }

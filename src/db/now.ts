@@ -2,9 +2,12 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import type { Db } from './pool.ts'
 
+const NOW = sql<Date>`now()`
+const MOMENT = sql<Date>`clock_timestamp()`
+
 /** Now, as SQL: the database's clock, unless a test has stopped time. */
 export function dbNow(clock: Clock): RawBuilder<Date> {
-  return stopped(clock) ?? sql<Date>`now()`
+  return stopped(clock) ?? NOW
 }
 
 /**
@@ -12,7 +15,7 @@ export function dbNow(clock: Clock): RawBuilder<Date> {
  * lock, so that what was written one after the other also has times one after the other.
  */
 export function dbMoment(clock: Clock): RawBuilder<Date> {
-  return stopped(clock) ?? sql<Date>`clock_timestamp()`
+  return stopped(clock) ?? MOMENT
 }
 
 function stopped(clock: Clock): RawBuilder<Date> | undefined {

@@ -14,16 +14,18 @@ export class PreparingClient extends pg.Client {
   // One signature for the dozen that pg declares: all that is looked at is the text, and all else is passed on.
   override query(...args: unknown[]): never {
     const [text, values, ...rest] = args
-    const mark = typeof text === 'string' ? MARK.exec(text)?.[1] : undefined
+    const name = typeof text === 'string' ? preparedName(text) : undefined
     const passOn = super.query as (...args: unknown[]) => never
-    if (mark === undefined) return passOn.apply(this, args)
-    return passOn.call(this, { text, values, name: preparedName(mark, text as string) }, ...rest)
+    if (name === undefined) return passOn.apply(this, args)
+    return passOn.call(this, { text, values, name }, ...rest)
   }
 }
 
-function preparedName(mark: string, text: string): string {
+function preparedName(text: string): string | undefined {
   const known = nameOf.get(text)
   if (known) return known
+  const mark = MARK.exec(text)?.[1]
+  if (mark === undefined) return undefined
   const name = `${mark} ${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
   nameOf.set(text, name)
   return name

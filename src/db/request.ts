@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
-import { SandmanError } from '../errors.ts'
+import { notFound } from '../errors.ts'
 import type { Cause } from '../sandbox/causes.ts'
+import { ID_PREFIXES } from '../sandbox/ids.ts'
 import { judgementOf, type Kind, LINE_MAX, type Options, type Verdict } from '../sandbox/judge.ts'
 import type { LimitName, Limits } from '../sandbox/limits.ts'
 import type { State } from '../sandbox/states.ts'
@@ -12,7 +13,7 @@ import { fromJson } from './json-row.ts'
 import { dbMoment, dbNow, interval } from './now.ts'
 import { type FoundOperation, findOperations } from './operations.ts'
 import type { Db } from './pool.ts'
-import { type CheckpointRow, ID_PREFIXES, type OperationRow, type SandboxRow } from './schema.ts'
+import type { CheckpointRow, OperationRow, SandboxRow } from './schema.ts'
 
 /** What became of a request. `repeated`: its idempotency key has been seen before, and this is what it named. */
 export type Answer = Verdict['answer'] | 'repeated'
@@ -66,10 +67,8 @@ export type SpawnRequest = {
 export async function request(db: Db, asked: SandboxRequest): Promise<Requested> {
   const { fleet, sandboxId } = asked
   const requested = await requestIf(db, asked)
-  if (requested) return requested
-  throw new SandmanError('sandbox_not_found', `There is no sandbox ${sandboxId} in fleet ${fleet}: check the id.`, {
-    details: { sandboxId, fleet },
-  })
+  if (!requested) throw notFound('sandbox', sandboxId, fleet)
+  return requested
 }
 
 /** The same; undefined when there is no such sandbox, or it is not any more what it was asked for. */

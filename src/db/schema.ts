@@ -1,9 +1,11 @@
 import type { ColumnType, Selectable } from 'kysely'
 import type { Cause } from '../sandbox/causes.ts'
+import type { CheckpointKind, CheckpointStatus } from '../sandbox/checkpoints.ts'
 import type { ExecutionOptions, ExecutionReason, ExecutionStatus } from '../sandbox/executions.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import type { FindingKind, Look } from '../sandbox/findings.ts'
 import type { Kind, Options, WrittenVerdict } from '../sandbox/judge.ts'
+import type { OperationOutcome, OperationStatus } from '../sandbox/operations.ts'
 import type { GoneReason, MoveName, SettledState, State } from '../sandbox/states.ts'
 import type { Wish } from '../sandbox/stream-end.ts'
 
@@ -78,10 +80,6 @@ export type SandboxRow = {
   renew_after: Date | null
 }
 
-export const OPERATION_STATUSES = ['waiting', 'active', 'succeeded', 'failed', 'refused'] as const
-export type OperationStatus = (typeof OPERATION_STATUSES)[number]
-export type OperationOutcome = 'done' | 'already_done' | 'respawned'
-
 export type OperationRow = {
   id: string
   sandbox_id: string
@@ -114,8 +112,8 @@ export type OperationRow = {
 export type CheckpointRow = {
   id: string
   sandbox_id: string
-  kind: 'pause' | 'snapshot'
-  status: 'ready' | 'missing' | 'deleted'
+  kind: CheckpointKind
+  status: CheckpointStatus
   provider_ref: string
   name: string | null
   size_bytes: number | null
@@ -193,7 +191,7 @@ export type IdempotencyKeyRow = {
 /** What the sweeper did that is no move of the sandbox: ended an instance or deleted a checkpoint, or saw that one is gone. */
 export type SweepEventName = 'instance_swept' | 'checkpoint_swept' | 'checkpoint_lost'
 
-export const SWEEP_PHASES = ['instances', 'checkpoints', 'running', 'suspended', 'done'] as const
+const SWEEP_PHASES = ['instances', 'checkpoints', 'running', 'suspended', 'done'] as const
 export type SweepPhase = (typeof SWEEP_PHASES)[number]
 
 export type SweepRow = {
@@ -294,4 +292,5 @@ export type Database = {
 
 export const SCHEMA = 'sandman'
 
-export const ID_PREFIXES = { sandbox: 'sbx', operation: 'op', checkpoint: 'ckpt', execution: 'exe' } as const
+export { ID_PREFIXES } from '../sandbox/ids.ts'
+export type { OperationOutcome } from '../sandbox/operations.ts'

@@ -1,15 +1,15 @@
-import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import type { ExecutionEnd } from '../sandbox/executions.ts'
-import { type Failure, type FailureType, storable } from '../sandbox/failures.ts'
+import { type Failure, type FailureType, storable, storableJson } from '../sandbox/failures.ts'
 import type { Kind } from '../sandbox/judge.ts'
-import { type GoneReason, movesInto, type State } from '../sandbox/states.ts'
+import { type GoneReason, movesInto, SETTLED_STATES, type SettledState, type State } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
 import { VERIFY_AGAIN_MS } from './checkpoints.ts'
 import { fromJson } from './json-row.ts'
 import { dbMoment, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import { type CheckpointRow, ID_PREFIXES, type OperationOutcome, type OperationRow, type SandboxRow } from './schema.ts'
+import { statement } from './statement.ts'
 import type { Attempt } from './take.ts'
 
 /** A checkpoint that the provider was seen to have. */
@@ -140,6 +140,11 @@ function executionsAfter({ rest, ...ending }: Ending): ExecutionEnd {
 /** Reasons for which a sandbox is gone because somebody wanted it to be. */
 const WISHED: readonly GoneReason[] = ['killed', 'destroyed', 'pause_unsupported']
 
+const MOVES_INTO = Object.fromEntries(SETTLED_STATES.map((to) => [to, JSON.stringify(movesInto(to))])) as Record<
+  SettledState,
+  string
+>
+
 async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock): Promise<Result> {
   const { rest } = ending
   const running = rest.state === 'running' ? rest : undefined
@@ -151,13 +156,11 @@ async function settleOnce(db: Db, attempt: Attempt, ending: Ending, clock: Clock
   const end = executionsAfter(ending)
   const detail = { status: ending.status, outcome, reason, evidence: ending.evidence }
   // What was seen may contain whatever a sandbox or a provider has said.
-  const toldDetail = JSON.stringify(detail, (_key, value: unknown) =>
-    typeof value === 'string' ? storable(value) : value,
-  )
+  const toldDetail = storableJson(detail)
 
-  const { rows } = await sql<Result>`
+  const { rows } = await statement<Result>`
     /* settle */ with sandbox as (
-      select *, ${JSON.stringify(movesInto(rest.state))}::jsonb ->> state as move from sandman.sandboxes
+      select *, ${MOVES_INTO[rest.state]}::jsonb ->> state as move from sandman.sandboxes
       where operation_id = ${attempt.operationId} and fence = ${attempt.fence} and fleet = ${attempt.fleet}
       for update
     ), line as (

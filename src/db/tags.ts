@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { ID_DIGITS, ID_PREFIXES } from '../sandbox/ids.ts'
 import type { State } from '../sandbox/states.ts'
 
 /** Everything that has to be true of a sandbox. */
@@ -14,7 +15,8 @@ export type Filter = {
 /** Candidates that one page looks at. Filters that hardly ever meet would otherwise be read to their end. */
 export const CANDIDATES_MAX = 5_000
 
-const ID_LENGTH = 30
+const ID_BEGINS = `${ID_PREFIXES.sandbox}_`
+const ID_LENGTH = ID_BEGINS.length + ID_DIGITS
 
 /**
  * The next sandboxes for which all of it is true, as `walk (id, is_found)`, the newest first: `max` at most. One that was not found
@@ -98,6 +100,6 @@ function lastOf(
 }
 
 /** All ids that begin so, as a range, which an index knows in every collation: ids are equally long, of digits and small letters. */
-function rangeOf(prefix = 'sbx_'): { lowest: string; highest: string } {
+function rangeOf(prefix = ID_BEGINS): { lowest: string; highest: string } {
   return { lowest: prefix.padEnd(ID_LENGTH, '0'), highest: prefix.padEnd(ID_LENGTH, 'f') }
 }

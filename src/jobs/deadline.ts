@@ -3,7 +3,7 @@ import { recordStop, takeExecution } from '../db/streams.ts'
 import { describeError } from '../errors.ts'
 import { workOn } from './execution.ts'
 import { isBackendError } from './provider.ts'
-import { finish, type StreamDeps, type StreamWork } from './stream-work.ts'
+import { agentOf, finish, type StreamDeps, type StreamWork } from './stream-work.ts'
 
 /**
  * Ends an execution that is long past its hard deadline, in the place of whoever should have: takes it, so that nobody else can
@@ -34,9 +34,9 @@ export async function endPastDeadline(deps: StreamDeps, executionId: string, sig
 }
 
 /** Returns when the agent was seen to have ended, or not to be there. */
-async function stop({ backend, provider, execution, sandbox }: StreamWork): Promise<undefined> {
-  const key = execution.command === null ? undefined : execution.id
-  const agent = { ref: sandbox.provider_ref as string, incarnation: execution.incarnation as string, key }
+async function stop(work: StreamWork): Promise<undefined> {
+  const { backend, provider, execution } = work
+  const agent = agentOf(work)
   try {
     await provider.ask('stop_agent', (call) => backend.stopAgent(agent, call))
     await provider.poll(provider.patience.callMs.stop_agent, async () => {

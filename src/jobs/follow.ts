@@ -7,7 +7,7 @@ import { type Outcome, superseded } from '../queues/outcome.ts'
 import { type AgentSeen, decideAtStreamEnd, type Wish } from '../sandbox/stream-end.ts'
 import { isBackendError } from './provider.ts'
 import { NotKept, readStream, type StreamPosition, type StreamResult } from './stream.ts'
-import { ask, finish, type StreamWork } from './stream-work.ts'
+import { agentOf, ask, finish, type StreamWork } from './stream-work.ts'
 
 /** What a provider says when it will never start such a command. */
 const UNSTARTABLE = ['spec_invalid', 'quota_exceeded'] as const
@@ -41,6 +41,8 @@ class Following {
   /** Once it is known how the agent ended, nobody is asked again. */
   #dead: Extract<AgentSeen, { is: 'terminated' }> | undefined
   #isDrained = false
+  /** What was not read of it so far is gone with its sandbox. */
+  #isUnreadable = false
   #emptyEnds = 0
   /** Since the agent was seen to have ended, when a byte of its output was read last. */
   #drainedAtMs = 0
@@ -55,10 +57,9 @@ class Following {
   #interruption = new AbortController()
 
   constructor(work: StreamWork) {
-    const { deps, execution, sandbox } = work
+    const { deps, execution } = work
     this.#work = work
-    const key = execution.command === null ? undefined : execution.id
-    this.#agent = { ref: sandbox.provider_ref as string, incarnation: execution.incarnation as string, key }
+    this.#agent = agentOf(work)
     this.#position = {
       cursor: execution.cursor ?? undefined,
       bytes: execution.output_bytes,
@@ -66,7 +67,7 @@ class Following {
     }
     this.#breaks = execution.breaks
     this.#stoppedFor = execution.stop_reason
-    this.#isStarted = key === undefined || execution.output_bytes > 0
+    this.#isStarted = this.#agent.key === undefined || execution.output_bytes > 0
     this.#membership = deps.rollCall.enter(execution.id, execution.fence, (answer) => this.#hear(answer))
   }
 
@@ -97,13 +98,14 @@ class Following {
           breaks: this.#breaks,
           breaksMax,
           drained: this.#isDrained,
-          undrainable: this.#dead !== undefined && performance.now() - this.#drainedAtMs >= drainMs,
+          undrainable:
+            this.#isUnreadable || (this.#dead !== undefined && performance.now() - this.#drainedAtMs >= drainMs),
           wish: wish ?? undefined,
           wasStopped: this.#stoppedFor !== null,
           overdue,
           moving,
           followsOwn: this.#agent.key === undefined,
-          notStarted: this.#startFailure,
+          notStarted: this.#isStarted ? undefined : this.#startFailure,
         })
         if (decision.action === 'finish') {
           if (decision.stop) await this.#stop()
@@ -154,12 +156,13 @@ class Following {
     try {
       await provider.ask('start_agent', (call) => backend.startAgent({ ref, incarnation }, asked, call))
       this.#isStarted = true
-      this.#startFailure = undefined
     } catch (error) {
       this.#work.signal.throwIfAborted()
       this.#failedStarts++
       this.#startFailure = describeError(error)
-      if (isBackendError(error, ...UNSTARTABLE)) return `It was not started: ${this.#startFailure}`
+      // Who refuses this try says nothing of an earlier one, whose answer nobody has heard: that may have started it.
+      if (isBackendError(error, ...UNSTARTABLE) && (await this.#see()).is === 'none')
+        return `It was not started: ${describeError(error)}`
     }
     return undefined
   }
@@ -194,11 +197,10 @@ class Following {
     if (result.brought > 0 || !wasDead) this.#endedAtMs = performance.now()
     const endedByItself = result.error === undefined && !result.wasInterrupted
     this.#emptyEnds = wasDead && endedByItself && result.brought === 0 ? this.#emptyEnds + 1 : 0
-    // Of what is not there any more, nothing more can be read.
-    const isLeftOver = wasDead && isBackendError(result.error, 'sandbox_expired')
-    this.#isDrained = result.isComplete || this.#emptyEnds >= emptyEnds || isLeftOver
+    this.#isUnreadable = wasDead && isBackendError(result.error, 'sandbox_expired')
+    this.#isDrained = result.isComplete || this.#emptyEnds >= emptyEnds
     const progressed = result.brought > 0 || (!wasDead && result.heldMs >= heldMs)
-    const isBreak = wasDead ? !this.#isDrained : !result.wasInterrupted
+    const isBreak = wasDead ? !this.#isDrained && !this.#isUnreadable : !result.wasInterrupted
     if (progressed || isBreak) await this.#count(progressed ? 0 : this.#breaks + 1)
     deps.events.emit('execution.broke', {
       executionId: execution.id,
@@ -215,6 +217,7 @@ class Following {
     if (this.#dead) return this.#dead
     try {
       const seen = await provider.ask('agent_status', (call) => backend.agentStatus(this.#agent, call))
+      if (seen.is === 'running' || seen.is === 'terminated') this.#isStarted = true // by whomever, and whatever was answered
       if (seen.is !== 'terminated') return seen
       // When nobody can say how it ended, its sandbox may have ended with it.
       const sighting =

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts'
 import { recordFailure } from '../db/fail.ts'
 import type { Db } from '../db/pool.ts'
 import { type Ending, type Settled, settle } from '../db/settle.ts'
-import { type NotTaken, type Taken, take } from '../db/take.ts'
+import { type NotTaken, type Taken, type Taking, take } from '../db/take.ts'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { QUEUE_OF_KIND } from '../queues/catalog.ts'
@@ -17,6 +17,7 @@ import { TakenOver } from './end.ts'
 import { leaseMs } from './lease.ts'
 import { PATIENCE, type Patience } from './patience.ts'
 import { failureOf, Provider } from './provider.ts'
+import type { Taker } from './taker.ts'
 
 export type JobDeps = {
   db: Db
@@ -28,6 +29,8 @@ export type JobDeps = {
   patience?: Patience
   /** The fleet's, for sandboxes that have none of their own. */
   limits?: Limits
+  /** Of the queue that is worked off. Without one, every operation is taken alone. */
+  taker?: Taker
   /** Tells workers whose turn it is now. */
   ring(due: { operationId: string; kind: Kind }): Promise<unknown>
   /** Tells workers that there are executions to look at. */
@@ -88,9 +91,8 @@ export async function performOperation(
   { operationId }: OperationPayload,
   { signal }: { signal: AbortSignal },
 ): Promise<Outcome> {
-  const { db, clock, fleet, worker, events } = deps
-  const kinds = KINDS.filter((kind) => QUEUE_OF_KIND[kind] === verb.queue)
-  const taken = await take(db, { fleet, operationId, worker, kinds, backends: [...deps.backends.keys()], clock })
+  const { db, clock, events, taker } = deps
+  const taken = await (taker?.take(operationId) ?? take(db, { ...takingOf(deps, verb), operationId }))
   if (!taken.attempt) return explain(taken, operationId)
   const work = begin(deps, taken, signal)
   events.emit('operation.taken', { ...named(work), attempt: taken.operation.attempt })
@@ -122,6 +124,12 @@ export async function performOperation(
     .tidyUp?.(work, ending)
     .catch((error: unknown) => events.emit('operation.left_over', { ...named(work), error }))
   return done()
+}
+
+/** What a worker takes from the queue of a verb. */
+export function takingOf({ fleet, worker, backends, clock }: JobDeps, { queue }: Verb): Taking {
+  const kinds = KINDS.filter((kind) => QUEUE_OF_KIND[kind] === queue)
+  return { fleet, worker, kinds, backends: [...backends.keys()], clock }
 }
 
 /** How the attempt ends, or with which failure it does not. Throws what is worth another attempt. */

@@ -34,14 +34,7 @@ export const pause: Verb = {
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return vanish(work, seen)
     if (seen.is === 'running' && isUnasked(work)) return notAsleep(work, seen.incarnation)
-    try {
-      const checkpoint =
-        seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await asleepOn(work, pausing)
-      return { ...DONE, rest: { state: 'suspended', checkpoint }, ...(isUnasked(work) && { isUnasked: true }) }
-    } catch (error) {
-      if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
-      return wakeAgain(work, pausing, failureOf(error))
-    }
+    return putToRest(work, pausing, seen)
   },
 
   async giveUp(work, error) {
@@ -53,10 +46,8 @@ export const pause: Verb = {
       if (mayHaveActed(work)) throw unknown
       return undefined
     })
-    if (seen?.is === 'suspended') {
-      if (isUnasked(work) && error.retryable) return undefined // nobody waits for it, and nothing is lost by looking later
-      return asleep(work, pausing)
-    }
+    // Of one that nobody has asked for, nothing is lost by looking later: what cannot be seen now stays open until it can.
+    if (seen?.is === 'suspended') return isUnasked(work) ? putToRest(work, pausing, seen) : asleep(work, pausing)
     if (seen?.is === 'absent' || seen?.is === 'lost') return vanish(work, seen)
     // It runs; or nobody has seen it, and nothing was done to it.
     return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
@@ -83,6 +74,22 @@ async function makeIdle({ db, clock, sandbox, operation, provider }: Work): Prom
     return { still: new BackendError('sandbox_unreachable', `${commands} executions in ${sandbox.id} do not end.`) }
   })
   return undefined
+}
+
+/** Suspended, with what it can be resumed from; or woken again, if that is nothing. */
+async function putToRest(
+  work: Work,
+  pausing: Pausing,
+  seen: Extract<Known, { is: 'running' | 'suspended' }>,
+): Promise<Ending> {
+  try {
+    const checkpoint =
+      seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await asleepOn(work, pausing)
+    return { ...DONE, rest: { state: 'suspended', checkpoint }, ...(isUnasked(work) && { isUnasked: true }) }
+  } catch (error) {
+    if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
+    return wakeAgain(work, pausing, failureOf(error))
+  }
 }
 
 /** What one that sleeps sleeps on. What an attempt before this one has begun may still be under way, and fail. */

@@ -30,7 +30,8 @@ export const resume: Verb = {
     try {
       if (seen.is === 'suspended') await restore(work, seen)
       const how = { isNew: false, skipHooks: skipsHooks(work) }
-      return { status: 'succeeded', outcome: 'done', rest: await wake(work, refOf(work), how) }
+      const rest = await wake(work, refOf(work), how)
+      return { status: 'succeeded', outcome: 'done', rest, ...(isUsedUp(work) && USED_UP) }
     } catch (thrown) {
       if (!isBackendError(thrown, 'sandbox_expired', 'checkpoint_missing', 'checkpoint_corrupt')) throw thrown
       const error = failureOf(thrown, work.checkpoint?.id)
@@ -67,7 +68,7 @@ export const resume: Verb = {
   async tidyUp({ backend, checkpoint, db, provider }, ending) {
     const { pausing } = backend
     const { rest } = ending
-    if (!checkpoint || pausing === 'none') return
+    if (!checkpoint || pausing === 'none' || ending.checkpoints) return
     // Of one that was lost or replaced it is all that is left, if it is; destroy deletes it, or the sweeper does.
     const wasWoken = ending.status === 'succeeded' && ending.outcome === 'done'
     const wasPutBack = rest.state === 'suspended' && rest.checkpoint !== undefined
@@ -85,6 +86,13 @@ const REASONS = {
   checkpoint_missing: 'checkpoint_missing',
   checkpoint_corrupt: 'checkpoint_corrupt',
 } as const satisfies Partial<Record<Failure['error_type'], GoneReason>>
+
+const USED_UP = { checkpoints: { which: 'own', are: 'deleted' } } as const satisfies Partial<Ending>
+
+/** Waking took away what it was woken from: that is known with the waking, and is written down with it. */
+function isUsedUp({ backend }: Work): boolean {
+  return backend.pausing !== 'none' && backend.pausing.consumesCheckpoint
+}
 
 type Asleep = Extract<Known, { is: 'suspended' }>
 

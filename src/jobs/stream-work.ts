@@ -1,4 +1,4 @@
-import type { Backend } from '../backends/backend.ts'
+import type { Agent, Backend } from '../backends/backend.ts'
 import { endExecution } from '../db/executions.ts'
 import type { Requested } from '../db/request.ts'
 import type { OperationRow } from '../db/schema.ts'
@@ -20,6 +20,12 @@ export type StreamWork = Pick<TakenExecution, 'execution' | 'sandbox'> & {
   backend: Backend
   provider: Provider
   signal: AbortSignal
+}
+
+/** The agent that an execution follows: one of its own, or without a command the one that the sandbox was made with. */
+export function agentOf({ execution, sandbox }: Pick<StreamWork, 'execution' | 'sandbox'>): Agent {
+  const key = execution.command === null ? undefined : execution.id
+  return { ref: sandbox.provider_ref as string, incarnation: execution.incarnation as string, key }
 }
 
 /** Asks for an operation on the execution's own sandbox. When it settles, the execution is rung for. */

@@ -106,11 +106,13 @@ async function findPlace(deps: SweepDeps, backend: Backend, provider: Provider):
   }
 }
 
-/** Left to a worker that has the backend; but not for longer than until the next tick, which may find one. */
-function leave({ housekeeping }: SweepDeps, name: string, madeAt: Date): Outcome {
+/** Left to a worker that has the backend. When none has for a whole round, the schedule is taken away: one that comes makes it anew. */
+async function leave({ housekeeping, endSweeps }: SweepDeps, name: string, madeAt: Date): Promise<Outcome> {
   const why = `this worker does not have backend ${name} (SANDMAN_BACKENDS)`
   const isStale = Date.now() - madeAt.getTime() > housekeeping.roundMs
-  return isStale ? superseded(why) : snoozed(why, notMineMs(madeAt))
+  if (!isStale) return snoozed(why, notMineMs(madeAt))
+  await endSweeps(name)
+  return superseded(`no worker that has backend ${name} has taken it (SANDMAN_BACKENDS)`)
 }
 
 function isProviders(error: unknown): boolean {

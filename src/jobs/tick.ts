@@ -13,6 +13,8 @@ export type SweepDeps = JobDeps & {
   /** False: what is found is written down, and nothing is done about it. */
   mayAct: boolean
   housekeeping: Housekeeping
+  /** No tick comes any more for a backend that no worker has. */
+  endSweeps(backend: string): Promise<void>
 }
 
 /** One worker's turn at one place. */

@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import { idPattern } from '../sandbox/ids.ts'
 import { defineQueue, type QueueDefinition } from './define.ts'
 
 /** What the jobs of all verbs carry: which operation to look at. What to do there stands in its row. */
-const payload = z.strictObject({ operationId: z.string().regex(/^op_[0-9a-f]{26}$/) })
+const payload = z.strictObject({ operationId: z.string().regex(idPattern('operation')) })
 
 export type OperationPayload = z.output<typeof payload>
 

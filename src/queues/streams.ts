@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { idPattern } from '../sandbox/ids.ts'
 import { defineQueue } from './define.ts'
 
 /**
@@ -7,7 +8,7 @@ import { defineQueue } from './define.ts'
  */
 export const streamsQueue = defineQueue({
   name: 'streams',
-  payload: z.strictObject({ executionId: z.string().regex(/^exe_[0-9a-f]{26}$/) }),
+  payload: z.strictObject({ executionId: z.string().regex(idPattern('execution')) }),
   dedupeKey: ({ executionId }) => executionId,
   attemptsMax: 10,
   backoff: { kind: 'fixed', delayMs: 1_000 },

@@ -132,6 +132,13 @@ export function storable(text: string, max = MESSAGE_MAX): string {
   return cut.replaceAll('\0', '�').toWellFormed()
 }
 
+/** The same of all texts in something, as JSON. One that is short as a whole and escapes nothing of the kind needs no look at each. */
+export function storableJson(value: unknown): string {
+  const json = JSON.stringify(value)
+  if (json.length <= MESSAGE_MAX && !json.includes('\\u')) return json
+  return JSON.stringify(value, (_key, each: unknown) => (typeof each === 'string' ? storable(each) : each))
+}
+
 export function failure(type: FailureType, text: string, checkpointId?: string): Failure {
   const { retryable } = FAILURES[type]
   const message = storable(text)

@@ -3,9 +3,11 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { listEvents } from '../../src/db/events.ts'
 import { endExecution, startExecution } from '../../src/db/executions.ts'
 import { pruneEvents } from '../../src/db/prune.ts'
-import { OPERATION_STATUSES, type SandboxRow } from '../../src/db/schema.ts'
+import type { SandboxRow } from '../../src/db/schema.ts'
+import { CHECKPOINT_KINDS, CHECKPOINT_STATUSES } from '../../src/sandbox/checkpoints.ts'
 import { EXECUTION_REASONS } from '../../src/sandbox/executions.ts'
 import { KINDS } from '../../src/sandbox/judge.ts'
+import { OPERATION_OUTCOMES, OPERATION_STATUSES } from '../../src/sandbox/operations.ts'
 import { GONE_REASONS, STATES } from '../../src/sandbox/states.ts'
 import { stoppedClock } from '../support/clock.ts'
 import { type LedgerTest, ledgerOn, useLedger } from '../support/ledger.ts'
@@ -415,5 +417,8 @@ test('the database knows the same words as the code', async () => {
   expect(words.sandboxes_gone_reason_known).toEqual(GONE_REASONS.toSorted())
   expect(words.operations_kind_known).toEqual(KINDS.toSorted())
   expect(words.operations_status_known).toEqual(OPERATION_STATUSES.toSorted())
+  expect(words.operations_outcome_known).toEqual(OPERATION_OUTCOMES.toSorted())
+  expect(words.checkpoints_kind_known).toEqual(CHECKPOINT_KINDS.toSorted())
+  expect(words.checkpoints_status_known).toEqual(CHECKPOINT_STATUSES.toSorted())
   expect(words.executions_reason_known).toEqual(Object.keys(EXECUTION_REASONS).toSorted())
 })

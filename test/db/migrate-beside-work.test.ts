@@ -1,11 +1,10 @@
-import { Kysely, PostgresDialect } from 'kysely'
-import { Migrator } from 'kysely/migration'
-import pg from 'pg'
+import type pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runningClock as clock } from '../../src/clock.ts'
-import { MIGRATIONS, migrate } from '../../src/db/migrate.ts'
+import { migrate } from '../../src/db/migrate.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn } from '../support/ledger.ts'
+import { migrateAsBefore } from '../support/older-schema.ts'
 
 let database: TestDatabase
 let worker: pg.PoolClient
@@ -17,21 +16,6 @@ afterEach(async () => {
   worker?.release()
   await database?.drop()
 })
-
-/** The database as a release before has left it. */
-async function migrateAsBefore(url: string, last: string): Promise<void> {
-  const known = Object.entries(MIGRATIONS).filter(([name]) => name <= last)
-  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) })
-  const { error } = await new Migrator({
-    db,
-    provider: { getMigrations: async () => Object.fromEntries(known) },
-    migrationTableName: 'migrations',
-    migrationLockTableName: 'migrations_lock',
-    migrationTableSchema: 'sandman',
-  }).migrateToLatest()
-  await db.destroy()
-  if (error) throw error
-}
 
 /** The migration has come to a table that somebody works with. */
 async function seenWaiting(): Promise<void> {

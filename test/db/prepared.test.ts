@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type DbHandle, openDb } from '../../src/db/pool.ts'
+import { statement } from '../../src/db/statement.ts'
 import { Events } from '../../src/events.ts'
 import { stoppedClock } from '../support/clock.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
@@ -47,4 +48,17 @@ test('a migration that adds a column breaks nobody who has planned before it', a
   await ledger.drain(id)
   expect(await ledger.sandbox(id)).toMatchObject({ state: 'suspended', shoe_size: null })
   await ledger.expectInvariants()
+})
+
+test('a statement is made of its texts and parts as they are, and keeps nothing of the values that it had before', async () => {
+  const subtract = async (from: unknown, what: unknown): Promise<unknown> => {
+    const { rows } = await statement<{ is: number }>`select ${from}::int - ${what}::int as is`.execute(single.db)
+    return rows[0]?.is
+  }
+  const twice = (value: unknown) => sql`(${value}::int * 2)`
+  expect([await subtract(5, 3), await subtract(3, 5)]).toEqual([2, -2])
+  expect([await subtract(twice(5), 3), await subtract(3, twice(5)), await subtract(twice(3), 5)]).toEqual([7, -7, 1])
+  expect([await subtract(sql`5`, 3), await subtract(3, sql`5`)]).toEqual([2, -2])
+  expect(await subtract(twice(twice(5)), twice(sql`1`))).toBe(18)
+  await expect(subtract(sql.ref('is'), 1)).rejects.toThrow('cannot be part of a statement')
 })

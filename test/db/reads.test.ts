@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeRunning } from '../../bench/rows.ts'
 import { runningClock as clock } from '../../src/clock.ts'
 import { type DbHandle, openDb } from '../../src/db/pool.ts'
+import { takeFree } from '../../src/db/take.ts'
 import { Events } from '../../src/events.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn } from '../support/ledger.ts'
@@ -50,5 +51,17 @@ test('what an operation reads does not grow with how many others are under way',
     const checkpoint = { kind: 'pause', providerRef: `checkpoint of ${id}` } as const
     await ledger.end(attempt, { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } })
   }
+  expect(((await reads()) - before) / MEASURED).toBeLessThan(READS_MAX)
+})
+
+test('nor does what several read that are taken at once', async () => {
+  const ledger = ledgerOn(own.db, { fleet: 'many', clock })
+  const ids = await makeRunning(own.pool, { fleet: 'many', count: AT_WORK + MEASURED })
+  await own.pool.query('vacuum analyze')
+  const operationIds: string[] = []
+  for (const id of ids) operationIds.push((await ledger.ask(id, 'pause')).operation.id)
+  const before = await reads()
+  const taken = await takeFree(own.db, { fleet: 'many', worker: 'worker', clock }, operationIds.slice(0, MEASURED))
+  expect(taken).toHaveLength(MEASURED)
   expect(((await reads()) - before) / MEASURED).toBeLessThan(READS_MAX)
 })

@@ -137,6 +137,18 @@ describeExecutions(
       expect(started).toBe(1)
     })
 
+    test.each(['quota_exceeded', 'rate_limited'] as const)(
+      'an agent that was started by a call whose answer is lost is followed, also when no other may start (%s)',
+      async (type) => {
+        const { provider, fleet } = world()
+        provider.next('startAgent', { kind: 'cut', performed: true })
+        provider.always('startAgent', { kind: 'error', type, message: 'no more of them' })
+        provider.starts = (agent) => agent.exit()
+        const { execution } = await fleet.execute((await world().running()).id, { command: ['x'], ...LONG })
+        expect(execution).toMatchObject({ status: 'succeeded', exitCode: 0 })
+      },
+    )
+
     test('a command that cannot be started says why, after as many tries as there may be breaks', async () => {
       const { provider, fleet } = world()
       const before = provider.count('startAgent')

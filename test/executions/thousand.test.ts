@@ -6,7 +6,7 @@ import { describeExecutions, textOf } from './setup.ts'
 
 const SANDBOXES = 20
 const EACH = 50
-const ROUNDS = isThorough ? 20 : 5
+const ROUNDS = isThorough ? 20 : 2
 
 describeExecutions(
   'a thousand executions at once on one worker',

@@ -44,6 +44,23 @@ describeExecutions(
       },
     )
 
+    test('is gone with its sandbox before all of it was read, ends with a message that says so', async () => {
+      const { provider } = world()
+      const { execution, agent } = await work(world())
+      const held = provider.holdOnceAt('attach') // by which the rest would be read
+      agent.breakStreams()
+      await held.entered(1)
+      agent.write('never read')
+      agent.exit()
+      provider.always('attach', { kind: 'error', type: 'sandbox_expired', message: 'there is no such sandbox' })
+      held.open()
+      expect(await endOf(world(), execution)).toMatchObject({
+        status: 'succeeded',
+        exitCode: 0,
+        message: expect.stringContaining('could not be read'),
+      })
+    })
+
     test.each([true, false])(
       'ends early without a byte has not been read to its end (its length is told: %s)',
       async (tellsTotals) => {

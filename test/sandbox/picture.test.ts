@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { lifecyclePage, stateDiagram } from '../../src/sandbox/picture.ts'
+import { lifecyclePage, stateDiagram } from '../../printed/lifecycle.ts'
 
 test('docs/lifecycle.md is what the tables say', async () => {
   await expect(lifecyclePage()).toMatchFileSnapshot('../../docs/lifecycle.md')

@@ -1,15 +1,19 @@
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { isThorough } from '../support/thorough.ts'
 import { printed, simulate } from './support.ts'
 
 /** Seconds on a machine that has nothing else to do. */
 const LONG_MS = 180_000
 
+/** Some seeds take ten times as long as these, because something in them comes to rest only after an hour. `npm run simulate` takes all. */
+const PIECE = isThorough ? [1, 2, 3] : [1]
+
 describe('the simulation', () => {
   test(
     'finds nothing wrong in a small piece of its seeds',
     async () => {
-      const results = await simulate([1, 2, 3])
+      const results = await simulate(PIECE)
       expect(printed(results)).toEqual([])
       for (const { operations, executions, statements } of results) {
         expect(operations).toBeGreaterThan(10)
@@ -35,27 +39,34 @@ describe('the simulation', () => {
   )
 })
 
-/** Which seed shows it depends on every statement of the code; that one of so many does, does not. */
+/**
+ * Which seed shows it depends on every statement of the code; that one of so many does, does not. So `shownBy` is only where it is looked
+ * for first: a seed that shows it early, with the code as it is now.
+ */
 const SEVERAL = Array.from({ length: 30 }, (_, nth) => nth + 1)
 
 test.each([
   {
     sabotage: 'believes-every-checkpoint',
+    shownBy: 1,
     notices: 'what nothing stands in the way of is done',
   },
   {
     sabotage: 'ignores-fences',
+    shownBy: 4,
     notices: 'fences only grow, and no write carries an old one',
   },
   {
     sabotage: 'rings-once',
+    shownBy: 1,
     notices: 'everything that was accepted is settled',
   },
 ])(
   'the simulation can fail: of a fleet that $sabotage it is noticed that not $notices',
-  async ({ sabotage, notices }) => {
+  async ({ sabotage, notices, shownBy }) => {
+    const seeds = [shownBy, ...SEVERAL.filter((seed) => seed !== shownBy)]
     const module = path.join(import.meta.dirname, 'sabotage', `${sabotage}.ts`)
-    const results = await simulate(SEVERAL, { steps: 30, untilFound: true, sabotage: module })
+    const results = await simulate(seeds, { steps: 30, untilFound: true, sabotage: module })
     expect(results.flatMap(({ findings }) => findings).map(({ rule }) => rule)).toContain(notices)
   },
 )

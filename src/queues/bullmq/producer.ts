@@ -68,6 +68,13 @@ export class Producer {
     })
   }
 
+  /** The next job of a schedule is taken away with it. */
+  async unschedule(definition: QueueDefinition, id: string): Promise<void> {
+    await ask(this.store, `Schedule ${id} was not removed`, async () =>
+      (await this.#open(definition.name)).removeJobScheduler(id),
+    )
+  }
+
   async counts(): Promise<Record<QueueName, QueueCounts>> {
     const entries = await Promise.all(
       QUEUE_NAMES.map(async (name) => {

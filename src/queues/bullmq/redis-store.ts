@@ -74,6 +74,8 @@ function connect(target: RedisTarget, role: StoreOptions['role']): Redis | Clust
       retryStrategy,
       sentinels: target.nodes,
       name: target.sentinelName as string,
+      // Behind sentinels, `tls` alone encrypts nothing.
+      ...(target.tls && { enableTLSForSentinelMode: true, sentinelTLS: {} }),
       db: target.db,
     })
   }

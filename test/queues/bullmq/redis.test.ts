@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { Redis } from 'ioredis'
 import { afterEach, expect, inject, test } from 'vitest'
 import { consume } from '../../../src/queues/bullmq/consumer.ts'
@@ -69,6 +71,16 @@ test('a Redis behind a sentinel carries the queues', async () => {
     .poll(() => producer.ring(canaryQueue, { canaryId: randomUUID() }).then(() => 'rung'), { timeout: 20_000 })
     .toBe('rung')
   await events.until('job.done')
+})
+
+test('whoever asks for TLS behind sentinels never speaks in the clear', async () => {
+  const heard = Promise.withResolvers<Buffer>()
+  const sentinel = createServer((socket) => socket.once('data', heard.resolve).on('error', () => {}))
+  await once(sentinel.listen(0, '127.0.0.1'), 'listening')
+  closers.push(async () => sentinel.close())
+  startBoth(`rediss+sentinel://127.0.0.1:${(sentinel.address() as AddressInfo).port}/sleepy`)
+  const [handshake] = await heard.promise
+  expect(handshake, 'the first byte of a TLS record that opens a connection').toBe(0x16)
 })
 
 test('a Redis that may evict jobs is recognised', async () => {
