@@ -52,7 +52,7 @@ export async function usualWay({ servers, sizes, profileFolder }: Bench): Promis
     const figure = { figure: 'what the guarantees cost, on redis', value: ops_per_s, unit: '/s', limit: usual_per_s }
     return {
       json: { ops_per_s, usual_per_s, ratio },
-      rows: [{ ...figure, limitIs: 'the usual way, without the guarantees', ratio }],
+      rows: [{ ...figure, note: 'the usual way, without the guarantees', ratio }],
     }
   } finally {
     await Promise.all([worker.stop(), usual.stop()])

@@ -80,14 +80,14 @@ async function rssMb(pid: number): Promise<number> {
 }
 
 function rowsOf(who: Who, { start_ms, rss_mb }: Figures, bare: Figures): Row[] {
-  const limitIs = 'a Node that does nothing'
+  const note = 'a Node that does nothing'
   return [
     {
       figure: `memory of an idle ${who}`,
       value: rss_mb,
       unit: 'MB',
       limit: bare.rss_mb,
-      limitIs,
+      note,
       ratio: rounded(rss_mb / bare.rss_mb),
     },
     {
@@ -95,7 +95,7 @@ function rowsOf(who: Who, { start_ms, rss_mb }: Figures, bare: Figures): Row[] {
       value: start_ms,
       unit: 'ms',
       limit: bare.start_ms,
-      limitIs,
+      note,
       ratio: rounded(start_ms / bare.start_ms),
     },
   ]

@@ -121,6 +121,7 @@ function depsOf({ db }: DbHandle): Deps {
     mayAct: true,
     // What must always be true is looked at for a fixed time of every tick, however much there is.
     housekeeping: { ...HOUSEKEEPING, checkMs: 0 },
+    endSweeps: async () => {},
   }
 }
 
@@ -133,12 +134,12 @@ function rowsOf(
   { count, due, least, cost, growth }: { count: number; due: number; least: number; cost: Cost; growth: Growth },
 ): Row[] {
   const figure = `tick of the ${who}, ${due} due of ${count.toLocaleString('en')}`
-  const limitIs = `with ${least.toLocaleString('en')}`
+  const note = `with ${least.toLocaleString('en')}`
   const rows = { figure: `${figure}: rows touched`, value: cost.rows, unit: '' }
   const ms = { figure, value: cost.ms, unit: 'ms' }
   if (count === least) return [ms, rows]
   return [
-    { ...ms, limitIs, ratio: growth.ms, goal: { atMost: FLAT.ms } },
-    { ...rows, limitIs: `${limitIs}; ${cost.statements} statements`, ratio: growth.rows, goal: { atMost: FLAT.rows } },
+    { ...ms, note, ratio: growth.ms, goal: { atMost: FLAT.ms } },
+    { ...rows, note: `${note}; ${cost.statements} statements`, ratio: growth.rows, goal: { atMost: FLAT.rows } },
   ]
 }

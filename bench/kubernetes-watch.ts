@@ -76,7 +76,7 @@ export async function kubernetesWatch({ sizes }: Pick<Bench, 'sizes'>): Promise<
           value: with_watch,
           unit: '/min',
           limit: without_watch,
-          limitIs: `without the watch, which lists ${lists} pages once`,
+          note: `without the watch, which lists ${lists} pages once`,
           ratio,
         },
         { figure: 'memory of the watch', value: watch_mb, unit: 'MB' },

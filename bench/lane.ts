@@ -6,11 +6,11 @@ import { Producer } from '../src/queues/bullmq/producer.ts'
 import { QUEUE_OF_KIND } from '../src/queues/catalog.ts'
 import { inParallel } from './in-parallel.ts'
 import { noopAbilities } from './noop-backend.ts'
-import { makeRunning } from './rows.ts'
+import { makeRequested, makeRunning } from './rows.ts'
 import type { Subject } from './subject.ts'
 import type { Measured, MeasuredKind, Place } from './subjects/order.ts'
 
-/** Requests under way at a time while a queue is filled. */
+/** Rings under way at a time while a queue is filled. */
 const AT_ONCE = 32
 /** As long as its operation has not been asked for, an id of one is as good as another. */
 const NO_OPERATION = (nth: number) => `op_${nth.toString(16).padStart(26, '0')}`
@@ -33,6 +33,8 @@ export async function openLane(place: Place) {
     if (!found) throw new Error(`there is no queue for ${kind}`)
     return found.queue
   }
+  const ringFor = (kind: MeasuredKind, operationIds: readonly string[]) =>
+    inParallel(operationIds, AT_ONCE, (operationId) => producer.ring(QUEUE_OF_KIND[kind], { operationId }))
   let rung = 0
 
   return {
@@ -52,18 +54,17 @@ export async function openLane(place: Place) {
       return measured
     },
 
-    /** Asks for it as an app does: the row, then the bell. */
+    /** The rows of all of them at once, and then the bell for each. */
     async request(kind: MeasuredKind, sandboxIds: readonly string[]): Promise<void> {
-      await inParallel(sandboxIds, AT_ONCE, async (id) => {
-        const { operation } = await fleet[kind](id)
-        if (operation.status !== 'active') throw new Error(`${operation.id} is ${operation.status}`)
-      })
+      await ringFor(kind, await makeRequested(handle.pool, { kind, sandboxIds }))
     },
 
     /** The bell alone, for operations that there are not. */
     async ring(kind: MeasuredKind, count: number): Promise<void> {
-      const ids = Array.from({ length: count }, () => NO_OPERATION(rung++))
-      await inParallel(ids, AT_ONCE, (operationId) => producer.ring(QUEUE_OF_KIND[kind], { operationId }))
+      await ringFor(
+        kind,
+        Array.from({ length: count }, () => NO_OPERATION(rung++)),
+      )
     },
 
     /** What nobody sees any more is cleared away, so that one round is like the next. */

@@ -71,7 +71,7 @@ function rowsOf(store: Store, { settled_ms, answered_ms, bullmq_ms }: Figures): 
       value: figures[percent],
       unit: 'ms',
       limit: bullmq_ms[percent],
-      limitIs: 'BullMQ from add to completed',
+      note: 'BullMQ from add to completed',
       ratio: rounded(figures[percent] / bullmq_ms[percent]),
     })),
   )

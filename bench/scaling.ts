@@ -71,7 +71,7 @@ function rowsOf(store: Store, figures: Figures): Row[] {
     value: ops_per_s,
     unit: '/s',
     limit: rounded((figures[1]?.ops_per_s ?? 0) * Number(count), 4),
-    limitIs: `${count} times one worker; ${os.availableParallelism()} cores for all of them and the stores`,
+    note: `${count} times one worker; ${os.availableParallelism()} cores for all of them and the stores`,
     ratio: rounded(times / Number(count)),
   }))
 }

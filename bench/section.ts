@@ -18,9 +18,10 @@ export type Row = {
   figure: string
   value: number
   unit: string
+  /** What it could be at best, or what it is compared with. */
   limit?: number
-  /** What the limit is the limit of, or what it is compared with. */
-  limitIs?: string
+  /** What it is compared with, what it is made of, or what else has to be known of it. */
+  note?: string
   ratio?: number
   /** What the ratio, or the value when there is none, has to be. */
   goal?: { atLeast: number } | { atMost: number }

@@ -1,7 +1,6 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
 import { runningClock } from '../src/clock.ts'
-import { recordDeleted } from '../src/db/checkpoints.ts'
 import type { Db } from '../src/db/pool.ts'
 import { type Database, SCHEMA } from '../src/db/schema.ts'
 import { type Ending, settle } from '../src/db/settle.ts'
@@ -10,7 +9,7 @@ import { QUEUE_OF_KIND } from '../src/queues/catalog.ts'
 import { KINDS } from '../src/sandbox/judge.ts'
 import type { MeasuredKind } from './subjects/order.ts'
 
-/** A statement as it goes to the server, for whichever operation, attempt, instance or checkpoint. */
+/** A statement as it goes to the server, for whichever operation, attempt or instance. */
 export type Statement = { text: string; values(of: Partial<Record<Blank, unknown>>): unknown[] }
 
 type Blank = keyof typeof BLANKS
@@ -20,22 +19,17 @@ const BLANKS = {
   operationId: 'op_of_a_template',
   fence: 2_000_000_001,
   providerRef: 'ref_of_a_template',
-  checkpointId: 'ckpt_of_a_template',
 } as const
 
 /** What the ledger says of one operation, from the moment that a worker has heard of it: the statements, with nothing around them. */
-export async function statementsOf(
-  kind: MeasuredKind,
-  fleet: string,
-): Promise<Record<'take' | 'settle', Statement> & { tidyUp?: Statement }> {
-  const { operationId, fence, checkpointId } = BLANKS
+export async function statementsOf(kind: MeasuredKind, fleet: string): Promise<Record<'take' | 'settle', Statement>> {
+  const { operationId, fence } = BLANKS
   const kinds = KINDS.filter((each) => QUEUE_OF_KIND[each] === QUEUE_OF_KIND[kind])
   const attempt = { fleet, operationId, fence }
   const asked = { fleet, operationId, worker: 'bench', kinds, backends: ['noop'], clock: runningClock }
   return {
     take: await recorded((db) => take(db, asked)),
     settle: await recorded((db) => settle(db, { attempt, ending: ENDINGS[kind], clock: runningClock })),
-    ...(kind === 'resume' && { tidyUp: await recorded((db) => recordDeleted(db, checkpointId)) }),
   }
 }
 
@@ -51,6 +45,7 @@ const ENDINGS: Record<MeasuredKind, Ending> = {
     status: 'succeeded',
     outcome: 'done',
     rest: { state: 'running', providerRef: BLANKS.providerRef, incarnation: 'run-1' },
+    checkpoints: { which: 'own', are: 'deleted' },
     evidence: { seen: 'running' },
   },
 }
@@ -71,6 +66,13 @@ async function recorded(work: (db: Db) => Promise<unknown>): Promise<Statement> 
   if (!first) throw new Error('no statement was made')
   const { text, values } = first
   const blanks = Object.entries(BLANKS)
-  const blankOf = values.map((value) => blanks.find(([, blank]) => blank === value)?.[0] as Blank | undefined)
-  return { text, values: (of) => values.map((value, index) => (blankOf[index] ? of[blankOf[index]] : value)) }
+  // A list is one of a single operation.
+  const blankOf = values.map(
+    (value) => blanks.find(([, blank]) => blank === [value].flat()[0])?.[0] as Blank | undefined,
+  )
+  const fill = (value: unknown, filled: unknown) => (Array.isArray(value) ? [filled] : filled)
+  return {
+    text,
+    values: (of) => values.map((value, index) => (blankOf[index] ? fill(value, of[blankOf[index]]) : value)),
+  }
 }

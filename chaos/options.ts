@@ -1,5 +1,5 @@
 import { readOptions, refuse } from '../proof/report.ts'
-import { parseDurationMs } from '../src/config.ts'
+import { parseDurationMs } from '../src/duration.ts'
 import { FAULTS, type FaultKind } from './plan.ts'
 
 export type ChaosOptions = {

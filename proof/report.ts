@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { layTable } from '../src/cli/table.ts'
 
 /** Who measured what, when and on which machine, so that figures can be compared, or seen not to be comparable. */
-export function describeRun() {
+function describeRun() {
   const [cpu] = os.cpus()
   const memoryGb = Math.round(os.totalmem() / 2 ** 30)
   return {

@@ -9,8 +9,11 @@ export type Order = Place & {
   profileFolder?: string | undefined
 }
 
-/** So many of something, how long they took together, and how much of a core this process used for them. */
-export type Measured = { count: number; ms: number; cpuMs: number }
+/**
+ * So many of something, how long they took together, how much of a core this process used for them, and for how long cores had
+ * nothing to do. What is left of the machine's time is that of the stores, and of whoever else is there.
+ */
+export type Measured = { count: number; ms: number; cpuMs: number; idleMs: number }
 
 /** How far a process has come with what it shares with others, and when that began and ended so far. */
 export type Progress = { count: number; beganAt: number | undefined; endedAt: number | undefined }

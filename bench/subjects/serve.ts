@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { Session } from 'node:inspector/promises'
+import os from 'node:os'
 import path from 'node:path'
 import type { Measured, Order } from './order.ts'
 
@@ -27,14 +28,19 @@ function reply(said: Reply): void {
   process.send?.(said)
 }
 
-/** A stretch of work: its time, and the processor time of this whole process meanwhile. */
+/** A stretch of work: its time, and what became of the processors meanwhile. */
 export function stopwatch(): (count: number) => Measured {
   const cpu = process.cpuUsage()
+  const idle = idleMs()
   const beganAt = performance.now()
   return (count) => {
     const { user, system } = process.cpuUsage(cpu)
-    return { count, ms: performance.now() - beganAt, cpuMs: (user + system) / 1_000 }
+    return { count, ms: performance.now() - beganAt, cpuMs: (user + system) / 1_000, idleMs: idleMs() - idle }
   }
+}
+
+function idleMs(): number {
+  return os.cpus().reduce((sum, { times }) => sum + times.idle, 0)
 }
 
 /** Writes down where the time went while something was done. */

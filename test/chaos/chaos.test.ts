@@ -10,7 +10,7 @@ import { makeUse, type Used } from './use.ts'
 
 /** It ends a run that goes on for ever, and decides nothing. */
 const RUN_MS_MAX = 600_000
-const SHORT = { ...DEFAULTS, forMs: 10_000, workers: 2, webs: 1, clients: 4, killEveryMs: 2_500, seed: 20_261_118 }
+const SHORT = { ...DEFAULTS, forMs: 6_000, workers: 2, webs: 1, clients: 4, killEveryMs: 2_500, seed: 20_261_118 }
 
 let chaos: Chaos
 let site: Site | undefined
