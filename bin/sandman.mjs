@@ -1,21 +1,24 @@
 #!/usr/bin/env node
-// Starts src/main.ts with a Node that can: this one, or the one that `npm install` has put into the clone.
+// Starts the command line: as it was built for the package, or, in a clone, from its sources, with a Node that can: this one, or the
+// one that `npm install` has put there.
 
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-const main = path.join(root, 'src', 'main.ts')
+const sources = path.join(root, 'src', 'main.ts')
+const isClone = existsSync(sources)
+const main = isClone ? sources : path.join(root, 'dist', 'main.js')
 const ownNode = path.join(root, 'node_modules', 'node', 'bin', 'node')
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 
-if (!existsSync(path.join(root, 'node_modules'))) {
+if (isClone && !existsSync(path.join(root, 'node_modules'))) {
   stop('its dependencies are not installed yet: run npm start (or npm install) first.')
 } else if (major > 22 || (major === 22 && minor >= 18)) {
-  await import(main)
-} else if (existsSync(ownNode)) {
+  await import(pathToFileURL(main).href)
+} else if (isClone && existsSync(ownNode)) {
   const child = spawn(ownNode, [main, ...process.argv.slice(2)], { stdio: 'inherit' })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.on('exit', (code, signal) => process.exit(signal ? 1 : code))

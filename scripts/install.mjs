@@ -11,6 +11,9 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const stamp = path.join(root, 'node_modules', '.sandman-installed')
 const lock = path.join(root, '.sandman-install-lock')
 const LOCK_STALE_MS = 10 * 60_000 // touched every 10 s while it is held
+const LOOK_MS = 200
+const STOP_MS = 5_000
+const STOPPED = 130 // as a shell says it of what Ctrl-C has ended
 
 // What is installed depends on the lock file and on the platform (a folder may be shared with a container).
 const wanted = createHash('sha256')
@@ -38,7 +41,7 @@ function isInstalled() {
 
 /** A lock file is made by one process only, so two first commands at the same time install once. */
 async function takeLock() {
-  for (let waited = false; ; waited = true) {
+  for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
     try {
       writeFileSync(lock, String(process.pid), { flag: 'wx' })
       process.on('exit', () => rmSync(lock, { force: true }))
@@ -51,8 +54,11 @@ async function takeLock() {
       }
     }
     if (isInstalled() || isAbandoned()) rmSync(lock, { force: true })
-    else if (!waited) say('Another command is installing the dependencies in this folder; waiting for it.')
-    await new Promise((resolve) => setTimeout(resolve, 200))
+    else if (waitedMs % 10_000 === 0)
+      say(
+        `Another command is installing the dependencies in this folder; waiting for it${waitedMs ? `, ${waitedMs / 1000} s` : ''}.`,
+      )
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
   }
 }
 
@@ -90,11 +96,18 @@ function runNpm(args) {
   const child = npm?.endsWith('.js')
     ? spawn(process.execPath, [npm, ...args], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
     : spawn('npm', args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
-  // Whoever stops us stops npm too, and the lock is released only when it has ended.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  let isStopping = false
+  // Whoever stops us stops npm too, and the lock is released only when it has ended. npm likes to finish first; not for long.
+  const stopNpm = (signal) => {
+    if (!isStopping) say('Stopping the installation; the next command begins it again.')
+    child.kill(isStopping ? 'SIGKILL' : signal)
+    isStopping = true
+    setTimeout(() => child.kill('SIGKILL'), STOP_MS).unref()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, stopNpm)
   return new Promise((resolve) => {
     child.on('error', (error) => resolve(error.message))
-    child.on('exit', (exitCode, signal) => resolve(exitCode ?? signal))
+    child.on('exit', (exitCode, signal) => (isStopping ? process.exit(STOPPED) : resolve(exitCode ?? signal)))
   })
 }
 

@@ -15,12 +15,13 @@ import { DEPLOY, PROCESSES, readContainer, readManifest, readSettings, readTempl
 const root = path.resolve(DEPLOY, '../..')
 
 describe.each(PROCESSES)('the pods of %s', (process) => {
-  test('run what the Procfile says', async () => {
+  test('run what the Procfile says, as the image starts it', async () => {
     const procfile = await readFile(path.join(root, 'Procfile'), 'utf8')
     const lines = procfile.trim().split('\n')
     const commands = Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]))
-    const { command = [], args = [] } = await readContainer(process)
-    expect([...command, ...args].join(' ')).toBe(commands[process === 'migrate' ? 'release' : process])
+    const { command, args = [] } = await readContainer(process)
+    expect(command).toBeUndefined()
+    expect(`node src/main.ts ${args.join(' ')}`).toBe(commands[process === 'migrate' ? 'release' : process])
   })
 
   test('are restricted, write nothing and say what they need', async () => {

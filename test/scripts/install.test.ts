@@ -26,13 +26,20 @@ function writeLock(version: string): Promise<void> {
   return writeFile(path.join(project, 'package-lock.json'), JSON.stringify(lock))
 }
 
-type Install = Promise<{ code: number | null; output: string }> & { said(text: string): Promise<string> }
+type Install = Promise<{ code: number | null; output: string }> & {
+  said(text: string): Promise<string>
+  kill(signal: NodeJS.Signals): void
+}
 
-function install(node = process.execPath, user: { uid?: number; gid?: number } = {}): Install {
+function install(
+  node = process.execPath,
+  user: { uid?: number; gid?: number } = {},
+  env: Record<string, string> = {},
+): Install {
   const child = spawn(node, [path.join(project, 'scripts/install.mjs')], {
     ...user,
     // A cache of its own, and no registry: it must not be needed.
-    env: { PATH: process.env.PATH, npm_config_cache: path.join(project, 'cache'), npm_config_offline: 'true' },
+    env: { PATH: process.env.PATH, npm_config_cache: path.join(project, 'cache'), npm_config_offline: 'true', ...env },
   })
   let output = ''
   const spoke = new EventTarget()
@@ -50,7 +57,7 @@ function install(node = process.execPath, user: { uid?: number; gid?: number } =
       await new Promise((resolve) => spoke.addEventListener('spoke', resolve, { once: true }))
     return text
   }
-  return Object.assign(ended, { said })
+  return Object.assign(ended, { said, kill: (signal: NodeJS.Signals) => void child.kill(signal) })
 }
 
 test('installs once, says so, and is silent from then on', async () => {
@@ -116,4 +123,17 @@ test('a folder that cannot be written to gets one sentence', async () => {
     code: 1,
     output: `Sandman cannot install its dependencies: ${project} is not writable (EACCES). Clone it into a folder of your own.\n`,
   })
+})
+
+test('Ctrl-C ends it soon, also when npm does not care, and leaves the lock to nobody', async () => {
+  // In the place of npm, by the way that npm itself tells where it is.
+  const npm = path.join(project, 'npm.js')
+  await writeFile(npm, "process.on('SIGINT', () => {}); console.log('busy'); setInterval(() => {}, 1000)")
+  const installing = install(process.execPath, {}, { npm_execpath: npm })
+  await installing.said('busy')
+  installing.kill('SIGINT')
+  await installing.said('Stopping the installation')
+  installing.kill('SIGINT') // who asks twice does not wait
+  expect(await installing).toMatchObject({ code: 130, output: expect.not.stringContaining('could not install') })
+  expect(await readdir(project)).not.toContain('.sandman-install-lock')
 })
