@@ -1,18 +1,23 @@
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
-import express from 'express'
+import express, { type Request, type Response } from 'express'
 import { createFleet } from 'sandman'
 import { createApp } from 'sandman/web'
+import { closeWhenTold } from '../previews/close.ts'
+import { listen } from '../previews/listen.ts'
+import { answer, type Preview, previewsOf } from '../previews/previews.ts'
 
-/** An Express app with routes of its own, and Sandman below /sandman. The workers run elsewhere (`sandman worker`), on the same database. */
+/** An Express app with previews that sleep, and Sandman below /sandman. The workers run elsewhere, on the same database. */
 const { DATABASE_URL, REDIS_URL, SANDMAN_SECRET, PORT = '8080' } = process.env
 if (!DATABASE_URL || !SANDMAN_SECRET) throw new Error('Set DATABASE_URL and SANDMAN_SECRET.')
 
 const fleet = createFleet({ databaseUrl: DATABASE_URL, ...(REDIS_URL && { redisUrl: REDIS_URL }) })
+const previews = previewsOf(fleet)
+const stopping = new AbortController()
 const sandman = createApp(fleet, {
   basePath: '/sandman',
   tokens: [{ name: 'app', scope: 'operate', secret: SANDMAN_SECRET }],
+  stopping: stopping.signal,
 })
 
 const app = express()
@@ -20,17 +25,18 @@ const app = express()
 app.use('/sandman', getRequestListener(sandman.fetch))
 app.use(express.json())
 
-// The app itself asks the fleet, and no HTTP.
-app.post('/threads', async (_request, response) => {
-  const { sandbox } = await fleet.spawn({ backend: 'local', metadata: { kind: 'thread' } })
-  response.status(201).json({ thread: sandbox.id })
-})
+/** Before these, your app checks that the project is theirs who ask: Sandman does not know your users. */
+const serve =
+  (work: (project: string, click?: string) => Promise<Preview>) =>
+  async (request: Request<{ project: string }>, response: Response) => {
+    const { status, body } = await answer(() => work(request.params.project, request.get('idempotency-key')))
+    response.status(status).json(body)
+  }
 
-const server = app.listen(Number(PORT), '127.0.0.1')
-await once(server, 'listening')
-console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+app.get('/projects/:project/preview', serve(previews.look))
+app.post('/projects/:project/preview', serve(previews.open))
+app.post('/projects/:project/preview/pause', serve(previews.pause))
+app.post('/projects/:project/preview/rebuild', serve(previews.rebuild))
 
-process.once('SIGTERM', () => {
-  server.close(() => void fleet.close())
-  server.closeAllConnections()
-})
+const server = await listen(createServer(app), Number(PORT))
+closeWhenTold(server, fleet, stopping)
