@@ -1,154 +1,47 @@
 import path from 'node:path'
 import { z } from 'zod'
 import { BACKEND_NAMES, type BackendName } from './backends/names.ts'
+import {
+  count,
+  graceMs,
+  isFleetName,
+  isLoopback,
+  limit,
+  pairs,
+  podSpec,
+  port,
+  postgresUrl,
+  printRate,
+  type Rate,
+  rate,
+  redisUrl,
+  someOf,
+  type Token,
+  tokens,
+} from './config-values.ts'
+import { printDuration } from './duration.ts'
 import { SandmanError } from './errors.ts'
 import { nearest } from './nearest.ts'
 import { QUEUE_NAMES, type QueueName } from './queues/names.ts'
-import { isRedisUrl } from './redis-url.ts'
-
-/** A duration in words, as everywhere in Sandman: `500ms`, `90s`, `15m`, `24h`. Inside, only milliseconds. */
-export function parseDurationMs(text: string): number | undefined {
-  const match = /^(\d+)(ms|s|m|h|d)$/.exec(text)
-  if (!match) return undefined
-  const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match[2] as 'ms' | 's' | 'm' | 'h' | 'd']
-  return Number(match[1]) * unitMs
-}
-
-/** So many requests in such a time. */
-export type Rate = { count: number; perMs: number }
 
 export const RATE_LIMIT: Rate = { count: 200, perMs: 1_000 }
-
-const RATE_UNITS = { s: 1_000, m: 60_000, h: 3_600_000 } as const
-
-const rate = z.string().transform((text, context): Rate | 'off' => {
-  if (text === 'off') return text
-  const match = /^([1-9]\d{0,6})\/(s|m|h)$/.exec(text)
-  if (match) return { count: Number(match[1]), perMs: RATE_UNITS[match[2] as keyof typeof RATE_UNITS] }
-  context.addIssue({ code: 'custom', message: 'must be a rate such as 200/s or 6000/m, or off' })
-  return 'off'
-})
-
-function printRate({ count, perMs }: Rate): string {
-  return `${count}/${Object.entries(RATE_UNITS).find(([, ms]) => ms === perMs)?.[0]}`
-}
-
-const GRACE_MS_MAX = 3_600_000
-
-const graceMs = z.string().transform((text, context) => {
-  const ms = parseDurationMs(text)
-  if (ms !== undefined && ms <= GRACE_MS_MAX) return ms
-  context.addIssue({ code: 'custom', message: 'must be a duration such as 500ms, 25s or 15m, and 1h at most' })
-  return 0
-})
-
-const port = z
-  .string()
-  .regex(/^\d{1,5}$/, 'must be a port number')
-  .transform(Number)
-  .refine((number) => number <= 65_535, 'must be a port number')
-
-// The examples have no password: messages lose what looks like one.
-const postgresUrl = z.string().refine(isPostgresUrl, 'must be a URL such as postgres://user@host:5432/name')
-
-const redisUrl = z
-  .string()
-  .refine(
-    isRedisUrl,
-    'must be a URL such as redis://host:6379, redis+cluster://host:6379,host:6380 or redis+sentinel://host:26379/name-of-the-primary',
-  )
-
-const scopes = ['read', 'operate', 'admin'] as const
-export type Scope = (typeof scopes)[number]
-export type Token = { name: string; scope: Scope; secret: string }
-
-const tokens = z.string().transform((text, context): Token[] => {
-  const parsed = commaList(text).flatMap((entry) => {
-    // Only the first two colons separate: a secret may contain more of them.
-    const match = /^([^:]+):(read|operate|admin):(\S{16,})$/.exec(entry)
-    return match ? [{ name: match[1] as string, scope: match[2] as Scope, secret: match[3] as string }] : []
-  })
-  // An entry may be a secret: it is never repeated in a message.
-  if (parsed.length !== commaList(text).length) {
-    context.addIssue({
-      code: 'custom',
-      message: `must be a list of name:scope:secret, scope one of ${scopes.join(', ')}, secret of 16 characters or more without spaces`,
-    })
-  }
-  if (new Set(parsed.map(({ secret }) => secret)).size !== parsed.length) {
-    context.addIssue({ code: 'custom', message: 'has the same secret twice' })
-  }
-  return parsed
-})
-
-/** A list of names that there are, each once. */
-function someOf<Name extends string>(what: string, known: readonly Name[]) {
-  return z.string().transform((text, context): Name[] => {
-    const names = [...new Set(commaList(text))]
-    const unknown = names.filter((name) => !(known as readonly string[]).includes(name))
-    const there = `there are: ${known.join(', ')}`
-    if (unknown.length > 0)
-      context.addIssue({ code: 'custom', message: `has no ${what} named ${unknown.join(' or ')}; ${there}` })
-    if (names.length === 0) context.addIssue({ code: 'custom', message: `names no ${what}; ${there}` })
-    return names as Name[]
-  })
-}
-
-const queueNames = someOf('queue', QUEUE_NAMES)
-const backendNames = someOf('backend', BACKEND_NAMES)
-
-/** Limits shorter than this would end a sandbox before anybody has used it. */
-const LIMIT_MS_MIN = 1_000
+const GRACE_MS = 25_000
+const BACKENDS: BackendName[] = ['local']
 const DAY_MS = 86_400_000
-/** A duration that adds up to a time which every part of Sandman can write down. */
-const YEARS_MS_MAX = 10 * 365 * DAY_MS
-
-const limit = (text: string) => {
-  const ms = parseDurationMs(text)
-  return ms !== undefined && ms >= LIMIT_MS_MIN && ms <= YEARS_MS_MAX ? ms : undefined
-}
-
-/** A list of `name=value`, each name at most once. */
-function pairs<Value>(known: Record<string, (text: string) => Value | undefined>, example: string) {
-  return z.string().transform((text, context): Record<string, Value> => {
-    const read = new Map<string, Value>()
-    for (const entry of commaList(text)) {
-      const [, name = '', given = ''] = /^([a-z_]+)=(.+)$/.exec(entry) ?? []
-      const value = Object.hasOwn(known, name) ? known[name]?.(given) : undefined
-      if (value === undefined || read.has(name))
-        context.addIssue({ code: 'custom', message: `${JSON.stringify(entry)} is not one of ${example}, each once` })
-      else read.set(name, value)
-    }
-    return Object.fromEntries(read)
-  })
-}
+const KEEP_DAYS = { events: 90, output: 30, keys: 7 }
+const KEPT_USUALLY = Object.entries(KEEP_DAYS).map(([what, days]) => `${what}=${days}d`)
 
 const ttl = pairs<number | 'kill'>(
   { idle: limit, hard: limit, retention: limit, if_unsupported: (text) => (text === 'kill' ? text : undefined) },
   'idle=30m, hard=7d, retention=30d, if_unsupported=kill (durations from 1s to 10 years)',
 )
 
-const KEEP_DAYS = { events: 90, output: 30, keys: 7 }
 const keep = pairs(
   { events: limit, output: limit, keys: limit },
-  'events=90d, output=30d, keys=7d (durations from 1s to 10 years)',
+  `${KEPT_USUALLY.join(', ')} (durations from 1s to 10 years)`,
 )
 
-const podSpec = z.string().transform((text, context): Record<string, unknown> => {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  } catch {}
-  context.addIssue({ code: 'custom', message: 'must be an object in JSON, such as {"nodeSelector":{"pool":"agents"}}' })
-  return {}
-})
-
-const count = z
-  .string()
-  .regex(/^[1-9]\d{0,5}$/, 'must be a number from 1 to 999999')
-  .transform(Number)
-
-/** Everything the environment can say, in the order in which the README lists it. */
+/** Everything the environment can say, in the order in which docs/configuration.md lists it. */
 const Environment = z.object({
   DATABASE_URL: postgresUrl
     .optional()
@@ -189,11 +82,11 @@ const Environment = z.object({
     .describe(
       'How many proxies are in front of the web process; what they say in `X-Forwarded-…` is believed, and nothing else there.',
     ),
-  SANDMAN_QUEUES: queueNames
+  SANDMAN_QUEUES: someOf('queue', QUEUE_NAMES)
     .default([...QUEUE_NAMES])
     .describe('Queues that this worker takes work from, separated by commas.'),
-  SANDMAN_BACKENDS: backendNames
-    .default(['local'])
+  SANDMAN_BACKENDS: someOf('backend', BACKEND_NAMES)
+    .default(BACKENDS)
     .describe(`Backends that this worker can talk to, separated by commas; there are ${BACKEND_NAMES.join(', ')}.`),
   SANDMAN_DOCKER_PAUSE: z
     .enum(['freeze', 'disk', 'checkpoint'])
@@ -297,7 +190,7 @@ const Environment = z.object({
     .default({})
     .describe('How long history, the output of executions that have ended, and idempotency keys are kept.'),
   SANDMAN_GRACE: graceMs
-    .default(25_000)
+    .default(GRACE_MS)
     .describe(
       'How long a process may take to stop after SIGTERM, up to 1h. Work that is still in flight four seconds before that is handed back.',
     ),
@@ -390,10 +283,26 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
   const problems = [
     ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
     ...misspelt(Object.keys(given)),
+    ...contradictions(given, parsed.data),
   ]
-  if (parsed.data?.SANDMAN_HOST && !isLoopback(parsed.data.SANDMAN_HOST) && parsed.data.SANDMAN_TOKENS.length === 0) {
+  if (!parsed.data || problems.length > 0) throw invalid([...new Set(problems)])
+  return configOf(parsed.data)
+}
+
+type Settings = z.output<typeof Environment>
+
+function invalid(problems: string[]): SandmanError {
+  const many = problems.length === 1 ? 'a problem' : `${problems.length} problems`
+  const list = problems.map((problem) => `  ${problem}`).join('\n')
+  return new SandmanError('config_invalid', `The environment has ${many}:\n${list}`, { details: { problems } })
+}
+
+/** Settings that are fine by themselves, and not together. */
+function contradictions(given: Record<string, string | undefined>, settings: Settings | undefined): string[] {
+  const problems: string[] = []
+  if (settings?.SANDMAN_HOST && !isLoopback(settings.SANDMAN_HOST) && settings.SANDMAN_TOKENS.length === 0) {
     problems.push(
-      `SANDMAN_HOST: ${parsed.data.SANDMAN_HOST} is not this machine alone, and without SANDMAN_TOKENS anybody could call; set tokens, or leave it out`,
+      `SANDMAN_HOST: ${settings.SANDMAN_HOST} is not this machine alone, and without SANDMAN_TOKENS anybody could call; set tokens, or leave it out`,
     )
   }
   if (given.E2B_API_URL && !given.E2B_SANDBOX_URL && !given.E2B_DOMAIN) {
@@ -401,17 +310,11 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
       'E2B_API_URL: is not the usual one, and its sandboxes would be looked for at the usual place; set E2B_DOMAIN or E2B_SANDBOX_URL, too',
     )
   }
-  if (!parsed.data || problems.length > 0) {
-    const unique = [...new Set(problems)]
-    throw new SandmanError(
-      'config_invalid',
-      `The environment has ${unique.length === 1 ? 'a problem' : `${unique.length} problems`}:\n${unique.map((problem) => `  ${problem}`).join('\n')}`,
-      {
-        details: { problems: unique },
-      },
-    )
-  }
-  const env = parsed.data
+  return problems
+}
+
+/** What the environment says, in the words of the code. */
+function configOf(env: Settings): Config {
   return {
     databaseUrl: env.DATABASE_URL,
     redisUrl: env.REDIS_URL,
@@ -463,38 +366,22 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
   }
 }
 
-function wantsTraces(env: z.output<typeof Environment>): boolean {
+function wantsTraces(env: Settings): boolean {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
   const { OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_TRACES_EXPORTER } = env
   return (OTEL_EXPORTER_OTLP_ENDPOINT ?? OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? OTEL_TRACES_EXPORTER) !== undefined
 }
 
-/** It is part of names at every provider, in every queue and on every channel. */
-export function isFleetName(text: string): boolean {
-  return /^[a-z0-9][a-z0-9-]{0,39}$/.test(text)
-}
-
-export function isPostgresUrl(text: string): boolean {
-  return /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && canDecode(text)
-}
-
-export function isLoopback(name: string): boolean {
-  const host = name.toLowerCase()
-  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
-}
-
-/** The README's table and `.env.example` are printed from the schema, and a test fails when they are stale. */
+/** The tables of the README and of docs/configuration.md, and `.env.example`, are printed from the schema, and a test fails when they are stale. */
 export function describeConfig(): { name: string; description: string; defaultsTo: string }[] {
   const printable: Record<string, string> = {
     SANDMAN_QUEUES: QUEUE_NAMES.join(','),
-    SANDMAN_BACKENDS: 'local',
-    SANDMAN_GRACE: '25s',
+    SANDMAN_BACKENDS: BACKENDS.join(','),
+    SANDMAN_GRACE: printDuration(GRACE_MS),
     SANDMAN_TOKENS: '',
     SANDMAN_RATE_LIMIT: printRate(RATE_LIMIT),
     SANDMAN_TTL: '',
-    SANDMAN_KEEP: Object.entries(KEEP_DAYS)
-      .map(([what, days]) => `${what}=${days}d`)
-      .join(','),
+    SANDMAN_KEEP: KEPT_USUALLY.join(','),
   }
   return Object.entries(Environment.shape).map(([name, schema]) => ({
     name,
@@ -512,20 +399,4 @@ function misspelt(names: string[]): string[] {
       const meant = nearest(name, known)
       return meant ? `${name}: is not a setting; did you mean ${meant}?` : `${name}: is not a setting`
     })
-}
-
-function canDecode(text: string): boolean {
-  try {
-    decodeURIComponent(text)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function commaList(text: string): string[] {
-  return text
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '')
 }

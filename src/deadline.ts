@@ -14,9 +14,9 @@ export async function withDeadline<T>(ms: number, what: string, work: (signal: A
       reject(error)
     }, ms)
   })
-  const working = work(late.signal)
-  working.catch(() => {})
   try {
+    const working = work(late.signal)
+    working.catch(() => {})
     return await Promise.race([working, deadline])
   } finally {
     clearTimeout(timer)

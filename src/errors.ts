@@ -16,6 +16,8 @@ export const ERRORS = {
   fleet_closed: 'The fleet was closed before this call, or during it. What had been accepted is carried out.',
   idempotency_key_reused: 'The key has named another request. Use a new key for a new request.',
   operation_not_found: 'The fleet has no operation with that id. Check the id.',
+  package_missing:
+    'An optional package is not installed, and something needs it. The message names it: install it there.',
   payload_invalid: 'A job cannot be read, and is not tried again.',
   port_taken: 'The port cannot be listened on. Set `PORT`.',
   queue_unreachable: 'The queue does not answer. What was accepted is rung for again by itself.',
@@ -41,6 +43,18 @@ export class SandmanError extends Error {
 
 export function isSandmanError(error: unknown, code?: ErrorCode): error is SandmanError {
   return error instanceof SandmanError && (code === undefined || error.code === code)
+}
+
+/** A fleet has nothing with that id. It is named, because whoever asks is most often in another one than they believe. */
+export function notFound(
+  what: 'sandbox' | 'operation' | 'execution',
+  id: string,
+  fleet: string,
+  hint = 'check the id',
+): SandmanError {
+  return new SandmanError(`${what}_not_found`, `There is no ${what} ${id} in fleet ${fleet}: ${hint}.`, {
+    details: { [`${what}Id`]: id, fleet },
+  })
 }
 
 /** The message of anything that was thrown, with the messages of its causes, on one line. */

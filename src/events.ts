@@ -1,5 +1,3 @@
-import { EventEmitter } from 'node:events'
-
 type Level = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
 /**
@@ -101,15 +99,19 @@ export type EventName = keyof typeof EVENTS
 export type Event = { name: EventName; fields: Record<string, unknown> }
 
 export class Events {
-  readonly #emitter = new EventEmitter()
+  #listeners: readonly ((event: Event) => void)[] = []
 
   emit(name: EventName, fields: Record<string, unknown> = {}): void {
-    this.#emitter.emit('event', { name, fields } satisfies Event)
+    const event = { name, fields }
+    for (const listener of this.#listeners) listener(event)
   }
 
   /** Calls `listener` with every event from now on, until the returned function is called. */
   subscribe(listener: (event: Event) => void): () => void {
-    this.#emitter.on('event', listener)
-    return () => this.#emitter.off('event', listener)
+    // A new list, so that who comes or goes because of an event changes nothing for that event.
+    this.#listeners = [...this.#listeners, listener]
+    return () => {
+      this.#listeners = this.#listeners.filter((other) => other !== listener)
+    }
   }
 }

@@ -7,7 +7,7 @@ export type ProcessIdentity = { pid: number; born: string }
  * When this process began, as the system counts it; undefined when there is no such process. Where the system does not
  * tell (it does on Linux), every process has the same birth, and the pid has to do.
  */
-export async function birthOf(pid: number): Promise<string | undefined> {
+async function birthOf(pid: number): Promise<string | undefined> {
   if (!isAlive(pid)) return undefined
   if (process.platform !== 'linux') return ''
   const line = await readFile(`/proc/${pid}/stat`, 'utf8').catch(emptyIfGone)

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { isLoopback, parseConfig, parseDurationMs } from '../src/config.ts'
+import { parseConfig } from '../src/config.ts'
+import { isLoopback } from '../src/config-values.ts'
+import { parseDurationMs } from '../src/duration.ts'
 import { SandmanError } from '../src/errors.ts'
 import { QUEUE_NAMES } from '../src/queues/names.ts'
 

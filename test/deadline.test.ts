@@ -29,6 +29,14 @@ test('what is late is left, told to stop, and named', async () => {
   expect(told?.aborted).toBe(true)
 })
 
+test('what fails before it has begun leaves no deadline behind that nobody waits for', async () => {
+  const failing = withDeadline(100, 'it', () => {
+    throw new Error('not even begun')
+  })
+  await expect(failing).rejects.toThrow('not even begun')
+  expect(vi.getTimerCount()).toBe(0)
+})
+
 test('a failure that comes after the deadline is nobody else’s problem', async () => {
   const late = Promise.withResolvers<never>()
   const failing = expect(withDeadline(100, 'it', () => late.promise)).rejects.toMatchObject({

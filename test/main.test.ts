@@ -124,6 +124,8 @@ describe('bin/sandman.mjs', () => {
   test('says what to do in a clone where nothing is installed', async () => {
     const launcher = path.join(folder, 'bin', 'sandman.mjs')
     await cp(path.resolve(import.meta.dirname, '../bin/sandman.mjs'), launcher)
+    await mkdir(path.join(folder, 'src'))
+    await writeFile(path.join(folder, 'src', 'main.ts'), '')
     await expect(start(launcher)).rejects.toMatchObject({
       code: 1,
       stderr: 'sandman: its dependencies are not installed yet: run npm start (or npm install) first.\n',

@@ -196,7 +196,7 @@ describe('a process whose environment asks for traces', () => {
   test('says in one sentence what is missing', async () => {
     const hide = `import { registerHooks } from 'node:module'
       registerHooks({ resolve(name, context, next) {
-        if (name === '@opentelemetry/sdk-node') throw Object.assign(new Error('no ' + name), { code: 'ERR_MODULE_NOT_FOUND' })
+        if (name === '@opentelemetry/sdk-node') throw Object.assign(new Error("Cannot find package '" + name + "'"), { code: 'ERR_MODULE_NOT_FOUND' })
         return next(name, context)
       } })`
     const web = start({
@@ -204,6 +204,8 @@ describe('a process whose environment asks for traces', () => {
       NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hide)}`,
     })
     expect(await web.exited).toEqual({ code: 1, signal: null })
-    expect(web.output).toMatch(/^sandman: The environment asks for traces .* npm install @opentelemetry\/sdk-node.*\n$/)
+    expect(web.output).toMatch(
+      /^sandman: Tracing, .* needs the package @opentelemetry\/sdk-node: run npm install @opentelemetry\/sdk-node\.\n$/,
+    )
   })
 })

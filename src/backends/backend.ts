@@ -7,7 +7,8 @@ import type { Spec } from './spec.ts'
  *
  * What every method promises:
  * - **May be called again.** Whoever asked may have died before it heard the answer, so the same call twice ends as once.
- * - **Can be given up.** `call.signal` ends the waiting, not necessarily the work. Whoever calls has a deadline besides.
+ * - **Can be given up.** `call.signal` ends the waiting, not necessarily the work. Whoever calls has a deadline besides. Nothing
+ *   is begun when it is aborted already.
  * - **Claims nothing it has not seen.** *Not found* is said only when the provider says it of that very object. A timeout, a
  *   reset, a gateway's 404 or a text that cannot be read is `sandbox_unreachable`.
  * - **Fails with a `BackendError`**, by the provider's codes. Anything else that is thrown is a bug, and tried again as one.
@@ -119,7 +120,8 @@ export type Pausing = Checkpoints & {
    */
   suspend(target: Target, asked: { key: string }, call: Call): Promise<{ checkpointRef: string | undefined }>
   /**
-   * Wakes it, as a new incarnation. One that is awake already is a success. Fails with `checkpoint_missing` or
+   * Wakes it, as a new incarnation. One that is awake already is a success. Where only the disk was kept, the sandbox's own agent
+   * has ended with the pause, and is started again by this: nobody else does. Fails with `checkpoint_missing` or
    * `checkpoint_corrupt` when there is nothing whole to wake it from, and with `sandbox_expired` when there is no trace of it.
    */
   resume(sleeping: { ref: string; checkpointRef: string | undefined }, asked: Waking, call: Call): Promise<void>

@@ -1,13 +1,15 @@
 import { parseArgs } from 'node:util'
+import { DURATION } from '../duration.ts'
 import { nearest } from '../nearest.ts'
 import type { Argument, Command, Option, Options } from './command.ts'
 import { harmless } from './harmless.ts'
 
 /** Somebody has typed what cannot be meant. Nothing was asked of anybody. */
 export class UsageError extends Error {
-  readonly command: Command | undefined
+  /** Whose help says more: that of the command that runs, unless another one is named; null where it is of no command. */
+  readonly command: Command | null | undefined
 
-  constructor(message: string, command?: Command) {
+  constructor(message: string, command?: Command | null) {
     super(message)
     this.name = 'UsageError'
     this.command = command
@@ -33,7 +35,7 @@ export function readArguments(argv: readonly string[], commands: readonly Comman
 
 export function unknownCommand(name: string, commands: readonly Command[]): UsageError {
   const shown = commands.filter(({ hidden }) => !hidden).map((each) => each.name)
-  return new UsageError(`there is no command ${quote(name)}${meant(nearest(name, shown))}`)
+  return new UsageError(`there is no command ${quote(name)}${meant(nearest(name, shown))}`, null)
 }
 
 function readFor(command: Command, given: readonly string[], commands: readonly Command[]): Read {
@@ -90,8 +92,7 @@ function readValue(option: Option, list: string[] | undefined, isSet: boolean): 
 /** What the library would refuse too, said in the words of who has typed it. */
 function problemOf({ is }: Option, value: string): string | undefined {
   if (value === '') return 'must not be empty'
-  if (is === 'duration')
-    return /^\d{1,12}(ms|s|m|h|d)$/.test(value) ? undefined : 'must be a duration such as 90s, 15m or 24h'
+  if (is === 'duration') return DURATION.test(value) ? undefined : 'must be a duration such as 90s, 15m or 24h'
   if (is === 'number') return /^\d{1,15}$/.test(value) ? undefined : 'must be a whole number'
   if (is === 'pair') return /^[^=]+=/.test(value) ? undefined : 'must be of the form key=value'
   if (is === undefined || is.includes(value)) return undefined

@@ -57,7 +57,7 @@ function endOfPatience(interrupted: AbortSignal): { isOver: Promise<undefined>; 
 }
 
 /** Most often an id that cannot be found is looked for in the wrong place. */
-export function withPlace(error: unknown, { fleet, databaseUrl }: { fleet: string; databaseUrl: string }): unknown {
+function withPlace(error: unknown, { fleet, databaseUrl }: { fleet: string; databaseUrl: string }): unknown {
   if (!(error instanceof SandmanError) || !error.code.endsWith('_not_found')) return error
   const { host, pathname } = new URL(databaseUrl)
   const where = `${host}${pathname}`

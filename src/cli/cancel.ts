@@ -1,10 +1,10 @@
 import { executionAnswerView } from '../wire/views.ts'
-import { took } from './age.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { printJson } from './json.ts'
 import { untilEnded, type Waiting, waitMsOf } from './settle.ts'
+import { took } from './took.ts'
 
 export function cancel({ values, args, session }: Invocation<Waiting & { json: boolean }>): Promise<number> {
   const [id] = args as [string]

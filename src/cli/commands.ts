@@ -1,7 +1,7 @@
 import type { Command } from './command.ts'
 import { doctor, sweep } from './commands/care.ts'
 import { cancel, exec, logs } from './commands/executions.ts'
-import { dev, migrate, web, worker } from './commands/processes.ts'
+import { demo, dev, migrate, web, worker } from './commands/processes.ts'
 import { events, ls, show, spawn, why } from './commands/sandboxes.ts'
 import { completion, help, ids } from './commands/shell.ts'
 import { destroy, kill, pause, resume, snapshot } from './commands/verbs.ts'
@@ -22,6 +22,7 @@ export const COMMANDS: readonly Command[] = [
   logs,
   cancel,
   dev,
+  demo,
   web,
   worker,
   migrate,

@@ -26,12 +26,11 @@ export async function confirm(
     await session.note(cut(about, err.columns()).replace(state, paint(state, STATE_COLOURS[state], err.hasColours)))
   }
   if (ids.length > SHOWN_MAX) await session.note(`  and ${ids.length - SHOWN_MAX} more`)
-  const answer = await question(
-    `${warning} ${kind} ${count(ids.length, 'sandbox').replace(/xs$/, 'xes')}? [y/N] `,
-    signal,
-  ).catch((error: unknown) => {
-    if (!signal.aborted) throw error
-  })
+  const answer = await question(`${warning} ${kind} ${count(ids.length, 'sandbox')}? [y/N] `, signal).catch(
+    (error: unknown) => {
+      if (!signal.aborted) throw error
+    },
+  )
   if (signal.aborted || answer === undefined) return 'interrupted'
   if (/^\s*y(es)?\s*$/i.test(answer)) return 'yes'
   await session.note('Nothing was asked for.')

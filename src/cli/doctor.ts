@@ -10,11 +10,11 @@ import { layTable } from './table.ts'
 const COLOURS: Record<string, Colour> = { ok: 'green', warning: 'yellow', problem: 'red' }
 
 export async function doctor({ values, session }: Invocation<{ json: boolean }>): Promise<number> {
-  const findings = await examine(await session.config(), new Events())
+  const diagnoses = await examine(await session.config(), new Events())
   const { out } = session.io
-  if (values.json) await out.write(printJson({ findings }))
+  if (values.json) await out.write(printJson({ findings: diagnoses }))
   else {
-    const rows = findings.map(({ check, verdict, message }) => [
+    const rows = diagnoses.map(({ check, verdict, message }) => [
       { text: verdict, colour: COLOURS[verdict] },
       { text: check },
       { text: harmless(message) },
@@ -22,5 +22,5 @@ export async function doctor({ values, session }: Invocation<{ json: boolean }>)
     const columns = ['VERDICT', 'CHECK', 'WHAT'].map((title) => ({ title }))
     await session.say(layTable(columns, rows, { hasColours: out.hasColours, hasTitles: false }).join('\n'))
   }
-  return exit(findings.some(({ verdict }) => verdict === 'problem') ? 'failed' : 'done')
+  return exit(diagnoses.some(({ verdict }) => verdict === 'problem') ? 'failed' : 'done')
 }

@@ -1,4 +1,5 @@
 import { isSandmanError } from '../errors.ts'
+import { size } from '../fleet/words.ts'
 import { executionAnswerView } from '../wire/views.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
@@ -60,7 +61,7 @@ function runThere({ values, args, rest, session }: Invocation<Asked>): Promise<n
     }
     const { execution } = await fleet.execution(id)
     const { status, reason, exitCode, message, truncated, outputBytes } = execution
-    if (truncated) await session.note(`sandman: it printed more than is kept: ${outputBytes} bytes of it are.`)
+    if (truncated) await session.note(`sandman: it printed more than is kept: ${size(outputBytes)} of it are.`)
     // A command that ends by itself has said what it has to say.
     const isOwn = exitCode !== null && (reason === 'completed' || reason === 'error')
     if (!isOwn)

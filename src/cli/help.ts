@@ -22,7 +22,7 @@ export function overview(commands: readonly Command[]): string {
 ${groups.join('\n\n')}
 
 sandman <command> --help explains one of them; --version says which release this is.
-It is configured by the environment, and by a file .env in this folder; the README lists the settings.`
+It is configured by the environment, and by a file .env in this folder; docs/configuration.md lists the settings.`
 }
 
 /** One command, with everything that it takes. */

@@ -1,4 +1,5 @@
 import { withDeadline } from '../deadline.ts'
+import { ID_PREFIXES } from '../sandbox/ids.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
@@ -14,7 +15,9 @@ export async function ids({ args: [kind, prefix = ''], session }: Invocation): P
     return await withFleet(session, async (fleet) => {
       const find = async () => {
         if (kind === 'execution') return (await fleet.executions({ limit: SHOWN_MAX })).items
-        return (await fleet.list({ limit: SHOWN_MAX, ...(prefix.startsWith('sbx_') && { id: prefix }) })).items
+        return (
+          await fleet.list({ limit: SHOWN_MAX, ...(prefix.startsWith(`${ID_PREFIXES.sandbox}_`) && { id: prefix }) })
+        ).items
       }
       const found = await withDeadline(PATIENCE_MS, 'the fleet', find)
       const matching = found.filter(({ id }) => id.startsWith(prefix))

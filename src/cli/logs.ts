@@ -1,3 +1,4 @@
+import { size } from '../fleet/words.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
@@ -21,7 +22,7 @@ export function logs({ values, args, session }: Invocation<Asked>): Promise<numb
     }
     if (follow) {
       const { execution: ended } = await fleet.execution(id)
-      if (ended.truncated) await session.note(`It printed more than is kept: ${ended.outputBytes} bytes of it are.`)
+      if (ended.truncated) await session.note(`It printed more than is kept: ${size(ended.outputBytes)} of it are.`)
     }
     return exit('done')
   })

@@ -1,8 +1,10 @@
 import type { Fleet } from '../fleet/fleet.ts'
+import { PAGE_MAX } from '../fleet/requests.ts'
 import type { Page, Sandbox } from '../fleet/views.ts'
+import { age } from '../fleet/words.ts'
+import { quoteWord } from '../quote-word.ts'
 import type { State } from '../sandbox/states.ts'
 import { sandboxView } from '../wire/views.ts'
-import { age } from './age.ts'
 import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
@@ -11,7 +13,6 @@ import { harmless } from './harmless.ts'
 import { printItem, printJson } from './json.ts'
 import { printMetadata, readPairs } from './metadata.ts'
 import { STATE_COLOURS } from './paint.ts'
-import { quoteWord } from './quote.ts'
 import type { Session } from './session.ts'
 import { type Cell, type Column, layTable } from './table.ts'
 import { type View, watch } from './watch.ts'
@@ -28,9 +29,6 @@ type Asked = {
   json: boolean
   watch: boolean
 }
-
-/** The most that is asked for at once when everything is wanted. */
-const PAGE = 500
 
 export async function ls({ values, session }: Invocation<Asked>): Promise<number> {
   const { all, quiet, json } = values
@@ -54,7 +52,7 @@ function requestOf({ state, backend, metadata, id, limit, cursor, all }: Asked):
     ...(metadata.length > 0 && { metadata: readPairs(metadata) }),
     ...(id !== undefined && { id }),
     ...(cursor !== undefined && { cursor }),
-    ...(all ? { limit: PAGE } : limit !== undefined && { limit }),
+    ...(all ? { limit: PAGE_MAX } : limit !== undefined && { limit }),
   }
 }
 
@@ -134,7 +132,7 @@ function viewOf(page: Page<Sandbox>, asked: Asked, session: Session): View {
   const { items, nextCursor } = page
   // With the times themselves: an age is another one at every look, and would be news.
   const news = items.map((sandbox) => newsOf(sandbox, asked.quiet))
-  const more = nextCursor === null ? [] : [`There are more: --limit shows up to ${PAGE}, and filters show fewer.`]
+  const more = nextCursor === null ? [] : [`There are more: --limit shows up to ${PAGE_MAX}, and filters show fewer.`]
   const lines = asked.quiet ? items.map(({ id }) => id) : tableOf(items, session)
   return { lines: [...lines, ...more], news, document: wirePage(page) }
 }

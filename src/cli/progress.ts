@@ -1,9 +1,9 @@
 import type { Answer } from '../fleet/fleet.ts'
-import { took } from './age.ts'
 import { Frame } from './frame.ts'
 import { paint, STATE_COLOURS } from './paint.ts'
 import type { Session } from './session.ts'
 import { layTable } from './table.ts'
+import { took } from './took.ts'
 
 /** A line for everybody who is being waited for, which moves; only on a terminal. */
 export class Progress {

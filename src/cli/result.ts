@@ -1,8 +1,8 @@
 import type { Answer } from '../fleet/fleet.ts'
-import { took } from './age.ts'
 import { exit } from './exits.ts'
 import { harmless } from './harmless.ts'
 import { paint, STATE_COLOURS } from './paint.ts'
+import { took } from './took.ts'
 
 /** What became of a request: for a person, and for the exit code. */
 export type Result = { code: number; isGood: boolean; text: string }
@@ -27,10 +27,13 @@ export function resultOf({ operation, sandbox }: Answer, { waitMs, isInterrupted
   const progress = `${kind} ${status}${attempt > 1 ? `, attempt ${attempt}` : ''}`
   if (waitMs === 0 && !isInterrupted) return { code: exit('done'), isGood: true, text: `${where}  ${progress}, ${id}` }
   const reason = isInterrupted ? 'you stopped waiting' : `not settled within ${took(waitMs)}`
+  // Who stopped waiting was last told some time ago.
+  const isUntouched = !isInterrupted && status === 'active' && attempt === 0
   const trouble = lastError ? ` Its latest attempt failed: ${harmless(lastError.message)}` : ''
+  const next = isUntouched ? `"sandman why ${sandbox.id}" tells what that needs.` : `See "sandman show ${id} --watch".`
   return {
     code: exit(isInterrupted ? 'interrupted' : 'unsettled'),
     isGood: false,
-    text: `${sandbox.id}: ${reason}; the ${kind} goes on (${status}).${trouble} See "sandman show ${id} --watch".`,
+    text: `${sandbox.id}: ${reason}; the ${kind} ${isUntouched ? 'is there, and no worker has begun it' : `goes on (${status})`}.${trouble} ${next}`,
   }
 }

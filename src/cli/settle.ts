@@ -1,12 +1,11 @@
-import { parseDurationMs } from '../config.ts'
+import { parseDurationMs } from '../duration.ts'
 import type { Answer, ExecutionAnswer, Fleet } from '../fleet/fleet.ts'
+import { WAIT_MS_MAX } from '../fleet/requests.ts'
 
 /** How long somebody at a terminal waits who has not said how long. */
 const WAIT_MS = 60_000
-/** In one call; longer than that is several. */
-const SLICE_MS_MAX = 600_000
 /** How often a line that is being watched is looked at anew. */
-export const PROGRESS_MS = 1_000
+const PROGRESS_MS = 1_000
 
 export type Waiting = { wait: string | undefined; 'no-wait': boolean }
 
@@ -27,7 +26,7 @@ export function untilSettled(
     first: accepted,
     isOver: ({ operation }) => operation.settledAt !== null,
     look: (asked) => fleet.operation(accepted.operation.id, asked),
-    sliceMs: onLook ? PROGRESS_MS : SLICE_MS_MAX,
+    sliceMs: onLook ? PROGRESS_MS : WAIT_MS_MAX,
     onLook,
   })
 }
@@ -38,7 +37,7 @@ export function untilEnded(fleet: Fleet, accepted: ExecutionAnswer, bounds: Boun
     first: accepted,
     isOver: ({ execution }) => execution.endedAt !== null,
     look: (asked) => fleet.execution(accepted.execution.id, asked),
-    sliceMs: SLICE_MS_MAX,
+    sliceMs: WAIT_MS_MAX,
   })
 }
 

@@ -1,12 +1,11 @@
 import type { Answer, ExecutionAnswer } from '../fleet/fleet.ts'
 import type { Checkpoint, Execution, Operation, OperationError, Sandbox } from '../fleet/views.ts'
 import type { Why } from '../fleet/why.ts'
-import { duration, when } from '../fleet/words.ts'
-import { age } from './age.ts'
+import { age, checkpointSize, duration, size, when } from '../fleet/words.ts'
+import { quoteWord } from '../quote-word.ts'
 import { harmless } from './harmless.ts'
 import { printMetadata } from './metadata.ts'
 import { type Colour, paint, STATE_COLOURS, STATUS_COLOURS } from './paint.ts'
-import { quoteWord } from './quote.ts'
 import { type Cell, layTable } from './table.ts'
 import { cut } from './width.ts'
 
@@ -82,7 +81,7 @@ export function executionLines({ execution, sandbox }: ExecutionAnswer, style: S
         Command: printCommand(command),
         'Exit code': exitCode === null ? '' : String(exitCode),
         Message: message && harmless(message),
-        Output: `${outputBytes} bytes${truncated ? ', and more that is not kept' : ''}: sandman logs ${id}`,
+        Output: `${size(outputBytes)}${truncated ? ', and more that is not kept' : ''}: sandman logs ${id}`,
         Asked: moment(createdAt, style),
         Begun: startedAt && moment(startedAt, style),
         'Last output': lastOutputAt && moment(lastOutputAt, style),
@@ -123,8 +122,9 @@ const printCommand = (command: string[] | null) =>
   command === null ? 'the agent that it was made with' : harmless(command.map(quoteWord).join(' '))
 
 function checkpointOf({ id, kind, status, sizeBytes, verifiedAt }: Checkpoint): string {
-  const size = sizeBytes === null ? '' : `, ${sizeBytes} bytes`
-  return `${id}, ${kind}, ${status}${size}${verifiedAt ? `, seen ${when(verifiedAt)}` : ''}`
+  return [id, kind, status, checkpointSize(sizeBytes), verifiedAt && `seen ${when(verifiedAt)}`]
+    .filter(Boolean)
+    .join(', ')
 }
 
 const moment = (at: Date, { now }: Style) => when(at) + (now ? ` (${age(now.getTime() - at.getTime())})` : '')

@@ -1,4 +1,5 @@
 import type { Fleet } from '../fleet/fleet.ts'
+import { kindOfId } from '../sandbox/ids.ts'
 import { answerView, executionAnswerView, operationView, sandboxView } from '../wire/views.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
@@ -14,7 +15,8 @@ const STORY = 10
 
 export function show({ values, args, session }: Invocation<{ json: boolean; watch: boolean }>): Promise<number> {
   const [id] = args as [string]
-  const look = id.startsWith('op_') ? lookAtOperation : id.startsWith('exe_') ? lookAtExecution : lookAtSandbox
+  const kind = kindOfId(id)
+  const look = kind === 'operation' ? lookAtOperation : kind === 'execution' ? lookAtExecution : lookAtSandbox
   return withFleet(session, async (fleet, signal) => {
     const { json } = values
     const { out } = session.io

@@ -1,10 +1,11 @@
-import { isWell, printReport } from '../fleet/sweep.ts'
+import { isWell } from '../fleet/sweep.ts'
 import { sweepView } from '../wire/views.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
 import { harmlessLines } from './harmless.ts'
 import { printJson } from './json.ts'
+import { printReport } from './sweep-report.ts'
 
 type Asked = {
   'dry-run': boolean

@@ -1,4 +1,5 @@
-import { printWhy } from '../fleet/why.ts'
+import type { Why } from '../fleet/why.ts'
+import { when } from '../fleet/words.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
@@ -12,4 +13,10 @@ export function why({ values, args: [id], session }: Invocation<{ json: boolean 
     else await session.say(harmlessLines(printWhy(told)))
     return exit('done')
   })
+}
+
+/** The answer, and a line for every event. */
+export function printWhy({ answer, story, isComplete }: Why): string {
+  const gap = isComplete ? [] : ['Not all of its history is told here: the rest is not kept, or is too much.']
+  return [answer, '', ...gap, ...story.map(({ at, text }) => `${when(at)}  ${text}`)].join('\n')
 }

@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -20,6 +19,7 @@ import {
   type Wanted,
 } from '../backends/backend.ts'
 import type { Spec } from '../backends/spec.ts'
+import { holds, is, shown } from './assertions.ts'
 import type { Subject } from './subject.ts'
 
 /** Far above what is usual: only something that never comes takes so long. */
@@ -61,13 +61,11 @@ export class Bench {
   }
 
   get pausing(): Pausing {
-    assert.notEqual(this.backend.pausing, 'none', 'it was said to be able to pause')
-    return this.backend.pausing as Pausing
+    return pausingOf(this.backend)
   }
 
   get snapshots(): Snapshots {
-    assert.notEqual(this.backend.snapshots, 'none', 'it was said to be able to take snapshots')
-    return this.backend.snapshots as Snapshots
+    return snapshotsOf(this.backend)
   }
 
   wanted(spec: Spec = {}, more: Partial<Wanted> = {}): Wanted {
@@ -97,8 +95,8 @@ export class Bench {
 
   async awake(ref: string): Promise<Awake> {
     const seen = await this.look(ref)
-    assert.equal(seen.is, 'running', `${ref} is ${JSON.stringify(seen)}`)
-    return { ref, incarnation: (seen as Sighting & { is: 'running' }).incarnation }
+    holds(`look was expected to show ${ref} running, and showed ${shown(seen)}`, seen.is === 'running')
+    return { ref, incarnation: seen.incarnation }
   }
 
   /** Put to sleep, and its checkpoint seen to be whole. */
@@ -106,10 +104,10 @@ export class Bench {
     const told = await this.pausing.suspend(target, { key }, call())
     const checkpointRef = await until(`${target.ref} sleeps, with a checkpoint`, async () => {
       const seen = await this.look(target.ref)
-      assert.notEqual(seen.is, 'lost', `${target.ref} was lost: ${JSON.stringify(seen)}`)
+      holds(`suspend lost ${target.ref}: ${shown(seen)}`, seen.is !== 'lost')
       return seen.is === 'suspended' ? (seen.checkpointRef ?? told.checkpointRef) : undefined
     })
-    assert.equal((await settled(this.pausing, checkpointRef)).is, 'ready')
+    is('verify of the checkpoint of a pause', (await settled(this.pausing, checkpointRef)).is, 'ready')
     return checkpointRef
   }
 
@@ -128,7 +126,8 @@ export class Bench {
   async end(agent: Agent): Promise<AgentStatus & { is: 'terminated' }> {
     return until('the agent ends', async () => {
       const status = await this.backend.agentStatus(agent, call())
-      assert.ok(status.is === 'running' || status.is === 'terminated', `it is ${JSON.stringify(status)}`)
+      const isKnown = status.is === 'running' || status.is === 'terminated'
+      holds(`agentStatus of an agent that ends was expected to be running or terminated: ${shown(status)}`, isKnown)
       return status.is === 'terminated' ? status : undefined
     })
   }
@@ -158,14 +157,16 @@ export class Bench {
   /** What a command prints; it has to end well. */
   async run(target: Awake, command: string): Promise<string> {
     const { exitCode, output } = await this.backend.run(target, command, call())
-    assert.equal(exitCode, 0, `"${command}" ended with ${exitCode}: ${output}`)
+    holds(`run of "${command}" was expected to end with 0, and ended with ${exitCode}: ${output}`, exitCode === 0)
     return output
   }
 
   /** Lets an agent go on that is gated. It may take its sandbox with it, and who said so. */
   async go(target: Awake): Promise<void> {
     const saying = this.backend.run(target, 'touch go', call())
-    await saying.catch((error: unknown) => assert.ok(error instanceof BackendError, shown(error)))
+    await saying.catch((error: unknown) =>
+      holds(`run failed, but not with a BackendError: ${shown(error)}`, error instanceof BackendError),
+    )
   }
 
   instances(backend = this.backend): Promise<ListedInstance[]> {
@@ -222,6 +223,17 @@ export class Bench {
   }
 }
 
+/** Claimed, so that the suite may ask for it. */
+export function pausingOf({ pausing }: Backend): Pausing {
+  holds('the backend was said to be able to pause, and its pausing is "none"', pausing !== 'none')
+  return pausing
+}
+
+export function snapshotsOf({ snapshots }: Backend): Snapshots {
+  holds('the backend was said to be able to take snapshots, and its snapshots are "none"', snapshots !== 'none')
+  return snapshots
+}
+
 /** A call with a deadline, as every caller has one. */
 export function call(): Call {
   return { signal: AbortSignal.timeout(PATIENCE_MS) }
@@ -245,7 +257,7 @@ export async function until<T>(what: string, ask: () => Promise<T | undefined>):
   for (;;) {
     const answer = await ask()
     if (answer !== undefined) return answer
-    if (Date.now() > endsAt) assert.fail(`It never came to this: ${what}`)
+    holds(`It never came to this: ${what}`, Date.now() <= endsAt)
     await sleep(POLL_MS)
   }
 }
@@ -261,34 +273,14 @@ export function settled(
   })
 }
 
-/** That it fails as the contract says, with one of these. */
-export async function fails(types: BackendErrorType | readonly BackendErrorType[], attempt: Promise<unknown>) {
-  const outcome = await attempt.then(
-    (value) => ({ value }),
-    (error: unknown) => ({ error }),
-  )
-  const wanted = typeof types === 'string' ? [types] : types
-  assert.ok('error' in outcome, `It was to fail as ${wanted.join(' or ')}, and answered ${shown(outcome)}`)
-  assert.ok(outcome.error instanceof BackendError, `It failed, but not with a BackendError: ${shown(outcome.error)}`)
-  assert.ok(wanted.includes(outcome.error.type), `It was to fail as ${wanted.join(' or ')}: ${shown(outcome.error)}`)
-}
-
-export function isOneOf(error: unknown, types: readonly BackendErrorType[]): boolean {
+function isOneOf(error: unknown, types: readonly BackendErrorType[]): boolean {
   return error instanceof BackendError && types.includes(error.type)
-}
-
-function shown(value: unknown): string {
-  return value instanceof BackendError
-    ? `${value.type}: ${value.message}`
-    : value instanceof Error
-      ? `${value.stack}`
-      : JSON.stringify(value)
 }
 
 async function wholeList<T>(page: (cursor: string | undefined) => Promise<Listing<T>>): Promise<T[]> {
   const items: T[] = []
   for (let cursor: string | undefined, pages = 1; ; pages++) {
-    assert.ok(pages <= 1_000, 'a list that does not end')
+    holds('a list was expected to end, and has more than 1,000 pages', pages <= 1_000)
     const listing = await page(cursor)
     items.push(...listing.items)
     if (listing.next === undefined) return items

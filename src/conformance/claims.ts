@@ -1,5 +1,5 @@
-import assert from 'node:assert/strict'
-import { call, fails, IDLING } from './bench.ts'
+import { fails, is, isNot, matches } from './assertions.ts'
+import { call, IDLING } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
@@ -9,13 +9,13 @@ export function claimCases(suite: Suite): Case[] {
   const cases = suite.own('claims', {
     async 'It says of itself what is said of it'({ backend }) {
       const { name, pausing, snapshots, lease } = backend
-      assert.match(name, /^[a-z0-9][a-z0-9-]*$/)
-      assert.equal(pausing === 'none' ? 'none' : pausing.preserves, claims.pausing)
-      assert.equal(snapshots !== 'none', claims.snapshots)
-      assert.equal(lease !== 'none', claims.lease)
+      matches('the name of the backend', name, /^[a-z0-9][a-z0-9-]*$/)
+      is('what its pausing preserves', pausing === 'none' ? 'none' : pausing.preserves, claims.pausing)
+      is('whether it takes snapshots', snapshots !== 'none', claims.snapshots)
+      is('whether it has a lease', lease !== 'none', claims.lease)
       // Whoever has checkpoints with names of their own has to list them, or they are found by nobody when a worker dies.
       const keepsNamed = (pausing !== 'none' && !pausing.consumesCheckpoint) || snapshots !== 'none'
-      if (keepsNamed) assert.notEqual(backend.lists.checkpoints, 'none')
+      if (keepsNamed) isNot('the list of checkpoints that have names of their own', backend.lists.checkpoints, 'none')
     },
   })
   if (claims.pausing === 'none' && !claims.snapshots)
@@ -23,8 +23,9 @@ export function claimCases(suite: Suite): Case[] {
       ...suite.own('claims', {
         async 'It makes nothing from a checkpoint, of which it has none'(bench) {
           const wanted = bench.wanted({}, { checkpointRef: 'a-checkpoint' })
-          await fails(['spec_invalid', 'checkpoint_missing'], bench.backend.create(wanted, call()))
-          assert.deepEqual(await bench.instances(), [])
+          const types = ['spec_invalid', 'checkpoint_missing'] as const
+          await fails('create from a checkpoint', types, bench.backend.create(wanted, call()))
+          is('the list of instances after that', await bench.instances(), [])
         },
       }),
     )
@@ -33,8 +34,8 @@ export function claimCases(suite: Suite): Case[] {
       ...suite.own('claims', {
         async 'It refuses a sidecar, and makes nothing'(bench) {
           const wanted = bench.wanted({ agent: { command: IDLING, sidecar: { command: IDLING } } })
-          await fails('spec_invalid', bench.backend.create(wanted, call()))
-          assert.deepEqual(await bench.instances(), [])
+          await fails('create with a sidecar', 'spec_invalid', bench.backend.create(wanted, call()))
+          is('the list of instances after that', await bench.instances(), [])
         },
       }),
     )
@@ -43,8 +44,8 @@ export function claimCases(suite: Suite): Case[] {
       ...suite.own('claims', {
         async 'It refuses a limit of memory that it would not keep to, and makes nothing'(bench) {
           const wanted = bench.wanted({ limits: { memoryBytesMax: 64 << 20 } })
-          await fails('spec_invalid', bench.backend.create(wanted, call()))
-          assert.deepEqual(await bench.instances(), [])
+          await fails('create with a limit of memory', 'spec_invalid', bench.backend.create(wanted, call()))
+          is('the list of instances after that', await bench.instances(), [])
         },
       }),
     )

@@ -1,6 +1,6 @@
-import assert from 'node:assert/strict'
 import type { Piece } from '../backends/backend.ts'
-import { call, fails, gated, newId, sh, until } from './bench.ts'
+import { fails, givenUp, holds, is, shown } from './assertions.ts'
+import { call, gated, newId, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
@@ -18,12 +18,16 @@ export function outputCases(suite: Suite): Case[] {
         const pieces: Piece[] = []
         for await (const piece of bench.backend.attach(agent, undefined, call())) pieces.push(piece)
         const whole = await bench.bytes(agent)
-        assert.equal(whole.toString(), `${[1, 2, 3, 4, 5, 6].map((at) => `piece ${at} ü\n`).join('')}no newline`)
+        is(
+          'all of the output',
+          whole.toString(),
+          `${[1, 2, 3, 4, 5, 6].map((at) => `piece ${at} ü\n`).join('')}no newline`,
+        )
         let at = 0
         for (const { bytes, cursor } of pieces) {
-          assert.deepEqual(Buffer.from(bytes), whole.subarray(at, at + bytes.length))
+          is(`the piece of attach at byte ${at}`, Buffer.from(bytes), whole.subarray(at, at + bytes.length))
           at += bytes.length
-          assert.deepEqual(await bench.bytes(agent, cursor), whole.subarray(at))
+          is(`attach from the cursor behind byte ${at}`, await bench.bytes(agent, cursor), whole.subarray(at))
         }
       },
 
@@ -43,7 +47,7 @@ export function outputCases(suite: Suite): Case[] {
           return heard
         }
         const heard = await Promise.all([listen(), listen(), listen(await bench.another())])
-        assert.deepEqual(heard, ['one\ntwo\n', 'one\ntwo\n', 'one\ntwo\n'])
+        is('what three heard by attach, while it ran,', heard, ['one\ntwo\n', 'one\ntwo\n', 'one\ntwo\n'])
       },
 
       async 'Much of it is told as it is, in pieces of a size that fits'(bench, target) {
@@ -59,34 +63,35 @@ export function outputCases(suite: Suite): Case[] {
           }
           return heard.length >= ALL.length || undefined
         })
-        assert.ok(heard === ALL, `it heard ${heard.length} bytes of ${ALL.length}, and not the same`)
-        assert.ok(longest <= 1 << 20, `a piece of ${longest} bytes`)
+        holds(`attach told ${heard.length} bytes of ${ALL.length}, and not the same`, heard === ALL)
+        holds(`attach was expected to tell no more than 1 MiB at a time, and told ${longest} bytes`, longest <= 1 << 20)
       },
 
       async 'Bytes are what they were'(bench, target) {
         const octal = Array.from({ length: 256 }, (_, byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')
         const agent = await bench.start(target, sh(`printf '${octal}'`))
-        assert.deepEqual(
-          [...(await bench.bytes(agent))],
-          Array.from({ length: 256 }, (_, byte) => byte),
-        )
+        const all = Array.from({ length: 256 }, (_, byte) => byte)
+        is('the output of an agent that prints every byte there is', [...(await bench.bytes(agent))], all)
       },
 
       async 'A last piece is the last, and comes when the agent has ended'(bench, target) {
         const agent = await bench.start(target, sh('echo end; exit 0'))
         let wasLast = false
         for await (const { isLast } of bench.backend.attach(agent, undefined, call())) {
-          assert.equal(wasLast, false, 'there was more after the last piece')
+          holds('attach told more after the piece that it had called the last', !wasLast)
           wasLast = isLast ?? false
-          if (wasLast) assert.equal((await bench.backend.agentStatus(agent, call())).is, 'terminated')
+          if (wasLast)
+            is('agentStatus after the last piece', (await bench.backend.agentStatus(agent, call())).is, 'terminated')
         }
       },
 
       async 'A place at which no output ever was is refused'(bench, target) {
         const agent = await bench.start(target, sh('echo short'))
-        assert.equal(await bench.hear(agent), 'short\n')
-        for (const cursor of ['', 'nonsense', '-1', '../x'])
-          await fails('spec_invalid', first(bench.backend.attach(agent, cursor, call())))
+        is('the output', await bench.hear(agent), 'short\n')
+        for (const cursor of ['', 'nonsense', '-1', '../x']) {
+          const listening = first(bench.backend.attach(agent, cursor, call()))
+          await fails(`attach from the cursor ${shown(cursor)}`, 'spec_invalid', listening)
+        }
       },
 
       async 'Who has heard enough leaves, and who gives up fails with the reason'(bench, target) {
@@ -98,8 +103,9 @@ export function outputCases(suite: Suite): Case[] {
           for await (const { bytes } of bench.backend.attach(agent, undefined, { signal: abort.signal }))
             if (bytes.length > 0) setImmediate(() => abort.abort(reason))
         }
-        await assert.rejects(listening(), reason)
-        assert.deepEqual(await bench.backend.agentStatus(agent, call()), { is: 'running' })
+        await givenUp('attach', listening(), reason)
+        const status = await bench.backend.agentStatus(agent, call())
+        is('agentStatus after an attach that was given up', status, { is: 'running' })
       },
     }),
     ...suite.own('output', {
@@ -111,11 +117,11 @@ export function outputCases(suite: Suite): Case[] {
         const pieces: Piece[] = []
         for await (const piece of bench.backend.attach(agent, undefined, call())) pieces.push(piece)
         const whole = await bench.bytes(agent)
-        assert.equal(whole.toString(), `${[1, 2, 3, 4].map((at) => `piece ${at} ü\n`).join('')}no newline`)
+        is('all of the output', whole.toString(), `${[1, 2, 3, 4].map((at) => `piece ${at} ü\n`).join('')}no newline`)
         let at = 0
         for (const { bytes, cursor } of pieces) {
           at += bytes.length
-          assert.deepEqual(await bench.bytes(agent, cursor), whole.subarray(at))
+          is(`attach from the cursor behind byte ${at}`, await bench.bytes(agent, cursor), whole.subarray(at))
         }
       },
 
@@ -126,9 +132,13 @@ export function outputCases(suite: Suite): Case[] {
           for await (const _piece of bench.backend.attach(agent, undefined, call())) await bench.remove(target.ref)
         }
         await listening().catch((error: unknown) =>
-          fails(['sandbox_expired', 'sandbox_unreachable', 'overtaken'], Promise.reject(error)),
+          fails(
+            'attach to a sandbox that is ended meanwhile',
+            ['sandbox_expired', 'sandbox_unreachable', 'overtaken'],
+            Promise.reject(error),
+          ),
         )
-        await fails('sandbox_expired', first(bench.backend.attach(agent, undefined, call())))
+        await fails('attach after end', 'sandbox_expired', first(bench.backend.attach(agent, undefined, call())))
       },
     }),
   ]

@@ -1,5 +1,5 @@
-import assert from 'node:assert/strict'
-import { call, IDLING, newId, settled } from './bench.ts'
+import { is, isNot, refused } from './assertions.ts'
+import { call, IDLING, newId, pausingOf, settled, snapshotsOf } from './bench.ts'
 import type { Case } from './subject.ts'
 import type { Suite } from './suite.ts'
 
@@ -25,33 +25,35 @@ export function ownershipCases(suite: Suite): Case[] {
         () => stranger.endLingering(target, call()),
       )
       for (const attempt of attempts) await Promise.resolve(attempt()).catch(() => {})
-      await assert.rejects(stranger.agentStatus(agent, call()))
+      await refused('agentStatus by another fleet', stranger.agentStatus(agent, call()))
       const listening = async () => {
         for await (const _piece of stranger.attach(agent, undefined, call())) return
       }
-      await assert.rejects(listening())
-      assert.deepEqual(await bench.backend.agentStatus(agent, call()), { is: 'running' })
-      await assert.rejects(stranger.run(target, 'touch entered', call()))
-      await assert.rejects(stranger.startAgent(target, { key: newId('exe'), command: ['touch', 'entered'] }, call()))
-      assert.equal((await bench.awake(target.ref)).incarnation, target.incarnation)
-      assert.equal(await bench.run(target, 'test -e entered || echo untouched'), 'untouched\n')
-      assert.deepEqual(await stranger.find(owner.sandboxId, call()), [])
+      await refused('attach by another fleet', listening())
+      const status = await bench.backend.agentStatus(agent, call())
+      is('agentStatus after another fleet has tried to end and to stop everything', status, { is: 'running' })
+      await refused('run by another fleet', stranger.run(target, 'touch entered', call()))
+      const entering = { key: newId('exe'), command: ['touch', 'entered'] }
+      await refused('startAgent by another fleet', stranger.startAgent(target, entering, call()))
+      const { incarnation } = await bench.awake(target.ref)
+      is('the incarnation after another fleet has tried everything', incarnation, target.incarnation)
+      const left = await bench.run(target, 'test -e entered || echo untouched')
+      is('what another fleet has left behind', left, 'untouched\n')
+      is('find by another fleet that has tried to adopt it', await stranger.find(owner.sandboxId, call()), [])
     },
 
     async 'A fleet whose name begins like another one is another one'(bench) {
       const sandboxId = newId('sbx')
       const longer = await bench.another(`${bench.fleet}-b`)
       const { ref } = await longer.create(bench.wanted({}, { sandboxId }), call())
-      assert.deepEqual(await bench.find(sandboxId), [])
-      assert.deepEqual(await bench.instances(), [])
+      is('find by a fleet with a shorter name', await bench.find(sandboxId), [])
+      is('the list of instances of a fleet with a shorter name', await bench.instances(), [])
       const seen = await longer.look(ref, call())
       const incarnation = seen.is === 'running' ? seen.incarnation : null
       await bench.backend.end({ ref, incarnation }, call()).catch(() => {})
-      assert.notEqual((await longer.look(ref, call())).is, 'absent')
-      assert.deepEqual(
-        (await bench.instances(longer)).map((listed) => listed.ref),
-        [ref],
-      )
+      isNot('look after an end by a fleet with a shorter name', (await longer.look(ref, call())).is, 'absent')
+      const refs = (await bench.instances(longer)).map((listed) => listed.ref)
+      is('the list of instances of its own fleet', refs, [ref])
     },
 
     async 'What is adopted goes on as it was, under its new owner'(bench) {
@@ -59,22 +61,21 @@ export function ownershipCases(suite: Suite): Case[] {
       const after = { sandboxId: newId('sbx'), life: newId('op') }
       const target = await bench.create({}, before)
       for (const _time of [1, 2]) await bench.backend.adopt(target.ref, after, call())
-      assert.equal((await bench.awake(target.ref)).incarnation, target.incarnation)
+      is('the incarnation after adopt', (await bench.awake(target.ref)).incarnation, target.incarnation)
       if (!claims.labelsAdopted) return
-      assert.deepEqual(await bench.backend.find(after.sandboxId, call()), [{ ref: target.ref, life: after.life }])
-      assert.deepEqual(await bench.find(before.sandboxId), [])
+      const found = await bench.backend.find(after.sandboxId, call())
+      is('find by its new owner after adopt', found, [{ ref: target.ref, life: after.life }])
+      is('find by its old owner after adopt', await bench.find(before.sandboxId), [])
     },
   })
   cases.push(
     ...suite.lent('ownership', {
       async 'Another fleet neither finds nor lists what is not its own (incident I)'(bench, { ref, sandboxId }) {
         const stranger = await bench.another(`${bench.fleet}-b`)
-        assert.deepEqual(await stranger.find(sandboxId, call()), [])
-        assert.deepEqual(await bench.instances(stranger), [])
-        assert.deepEqual(
-          (await bench.instances()).map((listed) => listed.ref),
-          [ref],
-        )
+        is('find by another fleet', await stranger.find(sandboxId, call()), [])
+        is('the list of instances of another fleet', await bench.instances(stranger), [])
+        const refs = (await bench.instances()).map((listed) => listed.ref)
+        is('the list of instances of its own fleet', refs, [ref])
       },
     }),
   )
@@ -83,13 +84,15 @@ export function ownershipCases(suite: Suite): Case[] {
       ...suite.lent('ownership', {
         async 'Another fleet can neither delete nor take a copy of it (incident I)'(bench, target) {
           const { checkpointRef } = await bench.snapshots.take(target, { key: newId('op'), name: undefined }, call())
-          assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
-          const { snapshots } = await bench.another(`${bench.fleet}-b`)
-          if (snapshots === 'none') assert.fail('it was said to be able to take snapshots')
+          is('verify of a snapshot', (await settled(bench.snapshots, checkpointRef)).is, 'ready')
+          const snapshots = snapshotsOf(await bench.another(`${bench.fleet}-b`))
           await snapshots.discard(checkpointRef, call()).catch(() => {})
-          await assert.rejects(snapshots.take(target, { key: newId('op'), name: undefined }, call()))
-          assert.equal((await settled(bench.snapshots, checkpointRef)).is, 'ready')
-          assert.equal((await bench.checkpoints()).length, 1)
+          const taking = snapshots.take(target, { key: newId('op'), name: undefined }, call())
+          await refused('take by another fleet', taking)
+          const { is: condition } = await settled(bench.snapshots, checkpointRef)
+          is('verify of a snapshot after a discard by another fleet', condition, 'ready')
+          const refs = (await bench.checkpoints()).map(({ ref }) => ref)
+          is('the list of checkpoints after a discard and a take by another fleet', refs, [checkpointRef])
         },
       }),
     )
@@ -98,12 +101,12 @@ export function ownershipCases(suite: Suite): Case[] {
       ...suite.lent('ownership', {
         async 'Another fleet does not wake it (incident I)'(bench, { ref, incarnation }) {
           const checkpointRef = await bench.suspend({ ref, incarnation })
-          const { pausing } = await bench.another(`${bench.fleet}-b`)
-          if (pausing === 'none') assert.fail('it was said to be able to pause')
+          const pausing = pausingOf(await bench.another(`${bench.fleet}-b`))
           const asked = { key: newId('op'), ttlMs: 600_000 }
-          await assert.rejects(pausing.resume({ ref, checkpointRef }, asked, call()))
+          await refused('resume by another fleet', pausing.resume({ ref, checkpointRef }, asked, call()))
           await pausing.discard(checkpointRef, call()).catch(() => {})
-          assert.deepEqual(await bench.look(ref), { is: 'suspended', checkpointRef })
+          const seen = await bench.look(ref)
+          is('look after a resume and a discard by another fleet', seen, { is: 'suspended', checkpointRef })
           await bench.resume(ref, checkpointRef)
         },
       }),

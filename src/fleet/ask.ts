@@ -2,15 +2,14 @@ import {
   type ExecutionRequest,
   endExecution,
   type FoundExecution,
-  pauseThatMayWait,
   requestCancel,
   requestExecution,
 } from '../db/executions.ts'
 import { type Requested, request, requestSpawn, type SandboxRequest, type SpawnRequest } from '../db/request.ts'
-import type { ExecutionRow, SandboxRow } from '../db/schema.ts'
-import { tellOf } from '../jobs/ask.ts'
+import type { ExecutionRow } from '../db/schema.ts'
+import { ringFor, ringForPause } from '../jobs/ask.ts'
 import { inSpan, tagIds } from '../tracing.ts'
-import { ring, ringForExecutions } from './bell.ts'
+import { type Due, ring, ringForExecutions } from './bell.ts'
 
 type Deps = Parameters<typeof ring>[0]
 type Given<Asked> = Omit<Asked, 'fleet' | 'clock'>
@@ -18,13 +17,13 @@ type Given<Asked> = Omit<Asked, 'fleet' | 'clock'>
 /** Asks something of a sandbox: first the row, and only then the bell. Once the row is there, the request is accepted. */
 export async function ask(deps: Deps, asked: Given<SandboxRequest>): Promise<Requested> {
   return asSpan(deps, asked.kind, async () =>
-    ringFor(deps, await request(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })),
+    tellWorkers(deps, await request(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })),
   )
 }
 
 export async function askToSpawn(deps: Deps, asked: Given<SpawnRequest>): Promise<Requested> {
   return asSpan(deps, 'spawn', async () =>
-    ringFor(deps, await requestSpawn(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })),
+    tellWorkers(deps, await requestSpawn(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })),
   )
 }
 
@@ -33,13 +32,15 @@ function asSpan<T>({ fleet }: Deps, asked: string, work: () => Promise<T>): Prom
   return inSpan(`fleet ${asked}`, { ids: { fleet } }, work)
 }
 
-async function ringFor(deps: Deps, requested: Requested): Promise<Requested> {
-  tellOf(deps.events, requested)
-  const { id, kind } = requested.operation
-  tagIds({ sandboxId: requested.sandbox.id, operationId: id, answer: requested.answer })
-  if (requested.answer === 'work') await ring(deps, { operationId: id, kind })
-  if (requested.answer === 'wait') await ringForPause(deps, requested.sandbox)
+async function tellWorkers(deps: Deps, requested: Requested): Promise<Requested> {
+  const { sandbox, operation, answer } = requested
+  tagIds({ sandboxId: sandbox.id, operationId: operation.id, answer })
+  await ringFor(ringing(deps), requested)
   return requested
+}
+
+function ringing(deps: Deps) {
+  return { events: deps.events, ring: (due: Due) => ring(deps, due) }
 }
 
 export async function askToExecute(deps: Deps, asked: Given<ExecutionRequest>): Promise<FoundExecution> {
@@ -47,15 +48,9 @@ export async function askToExecute(deps: Deps, asked: Given<ExecutionRequest>): 
     const found = await requestExecution(deps.db, { ...asked, fleet: deps.fleet, clock: deps.clock })
     tagIds({ sandboxId: found.sandbox.id, executionId: found.execution.id })
     if (found.execution.status === 'queued') await ringForExecutions(deps, [found.execution.id])
-    await ringForPause(deps, found.sandbox)
+    await ringForPause(ringing(deps), found.sandbox)
     return found
   })
-}
-
-/** One that waits for executions gives way now. */
-async function ringForPause(deps: Deps, sandbox: SandboxRow): Promise<void> {
-  const pause = pauseThatMayWait(sandbox)
-  if (pause) await ring(deps, pause)
 }
 
 /** One that has not begun is cancelled at once. Of one that runs, whoever follows it stops the agent first. */

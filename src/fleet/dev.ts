@@ -10,13 +10,18 @@ import { flyCanary } from './canary.ts'
 import { ChildFailed, type ReadyMessage } from './child.ts'
 import type { RunningConfig } from './foundation.ts'
 import { migrateAll } from './migrate.ts'
-import { removeRunningFile, writeRunningFile } from './running-file.ts'
+import { assertPortFree } from './port.ts'
+import { findRunning, removeRunningFile, writeRunningFile } from './running-file.ts'
 import type { Running } from './shutdown.ts'
 
 const CANARY_MS = 10_000
 const CHILD_START_MS = 60_000
 /** On top of the grace period that the children give to their work. */
 const CHILD_STOP_MS = 10_000
+
+/** A part that ends by itself is replaced, but one that has ended so often within so long would do so for ever. */
+const ENDS_MAX = 4
+const ENDS_MS = 60_000
 
 type DevOptions = { signal: AbortSignal; say: (line: string) => void }
 
@@ -28,16 +33,21 @@ export async function startDev(config: Config, events: Events, { signal, say: pr
     print(line)
   }
   let embedded: EmbeddedPostgres | undefined
-  const children: ChildProcess[] = []
+  const children = new Map<Role, ChildProcess>()
+  let isStopping = false
   const stop = async () => {
-    await Promise.all(children.map((child) => stopChild(child, config.graceMs + CHILD_STOP_MS)))
+    isStopping = true
+    await Promise.all([...children.values()].map((child) => stopChild(child, config.graceMs + CHILD_STOP_MS)))
     if (embedded) {
       await removeRunningFile(config.dataFolder)
       await embedded.stop()
     }
   }
   try {
-    if (config.databaseUrl === undefined) {
+    const isEmbedded = config.databaseUrl === undefined
+    // Who has the data folder most likely has the port, too. Its Postgres says so, which tells more, and starts nothing either.
+    if (!(isEmbedded && (await findRunning(config.dataFolder)))) await assertPortFree(config)
+    if (isEmbedded) {
       say(`Starting Postgres in ${path.relative('', config.dataFolder) || '.'}`)
       embedded = await startEmbeddedPostgres({ folder: config.dataFolder })
       await writeRunningFile(config.dataFolder, { pid: process.pid, databaseUrl: embedded.url })
@@ -46,41 +56,65 @@ export async function startDev(config: Config, events: Events, { signal, say: pr
     say('Migrating the database')
     await migrateAll(running, events)
     say('Starting web and worker')
-    const [web] = await Promise.all((['web', 'worker'] as const).map((role) => startChild(role, running, children)))
+    const [{ url = '' }] = await Promise.all([
+      startChild('web', running, children),
+      startChild('worker', running, children),
+    ])
     await proveItWorks(running, events, say)
-    say(banner(running, web?.url ?? '', embedded !== undefined))
+    say(banner(running, url, embedded !== undefined))
+    // Whoever has opened the console finds it there again.
+    const again = { ...running, port: Number(new URL(url).port) }
+    const keep = (role: Role) => keepRunning(role, again, { children, say: print, isStopping: () => isStopping })
+    const broken = Promise.race([
+      keep('web'),
+      keep('worker'),
+      ...(embedded ? [embedded.service.ended.then(() => 'The embedded Postgres ended by itself.')] : []),
+    ])
+    return { stop, broken }
   } catch (error) {
     await stop()
     throw error
   }
-  const broken = Promise.race([
-    ...children.map((child) => ended(child).then(() => `The ${roleOf(child)} process ended by itself.`)),
-    ...(embedded ? [embedded.service.ended.then(() => 'The embedded Postgres ended by itself.')] : []),
-  ])
-  return { stop, broken }
 }
 
-async function startChild(
-  role: 'web' | 'worker',
-  config: RunningConfig,
-  children: ChildProcess[],
-): Promise<ReadyMessage> {
+type Keeping = { children: Map<Role, ChildProcess>; say: (line: string) => void; isStopping: () => boolean }
+
+/** Puts another one in the place of a part that ended by itself; says why not, when it does not. */
+async function keepRunning(role: Role, config: RunningConfig, { children, say, isStopping }: Keeping): Promise<string> {
+  for (let ends: number[] = []; ; ) {
+    const child = children.get(role) as ChildProcess
+    await ended(child)
+    if (isStopping()) return new Promise(() => {}) // who stops it waits for it
+    const now = performance.now()
+    ends = [...ends.filter((at) => now - at < ENDS_MS), now]
+    const how = child.signalCode === null ? `with exit code ${child.exitCode}` : `by ${child.signalCode}`
+    if (ends.length === ENDS_MAX)
+      return `The ${role} process was ended ${how}, ${ENDS_MAX} times within ${ENDS_MS / 1_000} s. What was under way goes on at the next start.`
+    say(`The ${role} process was ended ${how}: starting another one, which goes on with what was under way`)
+    await startChild(role, config, children).catch(() => {}) // it has said why; and then it has ended again
+  }
+}
+
+type Role = 'web' | 'worker'
+
+async function startChild(role: Role, config: RunningConfig, children: Map<Role, ChildProcess>): Promise<ReadyMessage> {
   const main = path.join(import.meta.dirname, '..', `main${path.extname(import.meta.filename)}`)
   const child = fork(main, [role, '--supervised'], {
-    env: { ...process.env, DATABASE_URL: config.databaseUrl, SANDMAN_QUEUES: config.queues.join(',') },
+    env: {
+      ...process.env,
+      DATABASE_URL: config.databaseUrl,
+      SANDMAN_QUEUES: config.queues.join(','),
+      PORT: String(config.port),
+    },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
-  children.push(child)
+  children.set(role, child)
   const timer = setTimeout(() => child.kill('SIGKILL'), CHILD_START_MS)
   return new Promise<ReadyMessage>((resolve, reject) => {
     child.once('message', (message: ReadyMessage) => resolve(message))
     child.once('error', reject)
     child.once('exit', () => reject(new ChildFailed(role)))
   }).finally(() => clearTimeout(timer))
-}
-
-function roleOf(child: ChildProcess): string {
-  return child.spawnargs.find((argument) => argument === 'web' || argument === 'worker') ?? 'child'
 }
 
 function ended(child: ChildProcess): Promise<void> {
@@ -116,6 +150,9 @@ async function proveItWorks(config: RunningConfig, events: Events, say: (line: s
   }
 }
 
+/** As whoever started this would start it: in a clone by npm, elsewhere as a package. */
+const DEMO = process.env.npm_lifecycle_event === 'start' ? 'npm run demo' : 'npx sandman demo'
+
 function banner(config: RunningConfig, listening: string, isEmbedded: boolean): string {
   const url = listening.replace('//0.0.0.0:', '//localhost:').replace('//[::]:', '//localhost:')
   const database = isEmbedded
@@ -124,6 +161,7 @@ function banner(config: RunningConfig, listening: string, isEmbedded: boolean): 
   return `
 Sandman is running: fleet ${config.fleet}, ${database}, queues on ${config.redisUrl ? 'Redis' : 'Postgres'}
 
+  Demo        ${DEMO}, in another terminal: how sandboxes get lost elsewhere, played live
   Console     ${url}/
   Bull Board  ${url}/queues
   API         ${url}/v1

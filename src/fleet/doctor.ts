@@ -12,14 +12,16 @@ import { listSweeps } from '../db/sweeps.ts'
 import { withDeadline } from '../deadline.ts'
 import { describeError } from '../errors.ts'
 import type { Events } from '../events.ts'
+import { HOUSEKEEPING } from '../jobs/housekeeping.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import { ask, type QueueStore } from '../queues/bullmq/store.ts'
 import { flyCanary } from './canary.ts'
 import { findDatabase } from './running-file.ts'
-import { count, duration } from './words.ts'
+import { count, duration, when } from './words.ts'
 
-export type Finding = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
+/** What a check has come to. Not a finding: those are the sweeper's. */
+export type Diagnosis = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
 
 const POSTGRES_MAJOR_MIN = 14
 const REDIS_VERSION_MIN = 6.2
@@ -28,14 +30,14 @@ const CANARY_MS = 5_000
 const PROVIDER_MS = 10_000
 
 /** Checks a configuration against the real services. Finds as much as it can: one problem does not hide the next. */
-export async function examine(config: Config, events: Events): Promise<Finding[]> {
-  const findings: Finding[] = [{ check: 'configuration', verdict: 'ok', message: `fleet ${config.fleet}` }]
-  findings.push(examineLimits(config))
-  if (config.databaseUrl === undefined) findings.push(await examineDataFolder(config.dataFolder))
-  for (const name of config.backends) findings.push(await examineBackend(name, config))
+export async function examine(config: Config, events: Events): Promise<Diagnosis[]> {
+  const diagnoses: Diagnosis[] = [{ check: 'configuration', verdict: 'ok', message: `fleet ${config.fleet}` }]
+  diagnoses.push(examineLimits(config))
+  if (config.databaseUrl === undefined) diagnoses.push(await examineDataFolder(config.dataFolder))
+  for (const name of config.backends) diagnoses.push(await examineBackend(name, config))
 
   const running = await findDatabase(config).catch((error: unknown) => {
-    findings.push({ check: 'database', verdict: 'problem', message: describeError(error) })
+    diagnoses.push({ check: 'database', verdict: 'problem', message: describeError(error) })
     return undefined
   })
   const databaseUrl = running?.databaseUrl
@@ -48,12 +50,16 @@ export async function examine(config: Config, events: Events): Promise<Finding[]
     ? new Producer(openStore({ ...config, databaseUrl: databaseUrl ?? '', role: 'producer', events }))
     : undefined
   try {
-    const databaseWorks = handle && databaseUrl ? await examineDatabase(handle.db, databaseUrl, findings) : false
-    if (handle && databaseWorks) findings.push(...(await examineSweeps(handle.db, config.fleet)))
-    const queueWorks = producer ? await examineQueue(producer.store, findings) : false
-    if (handle && producer && databaseWorks && queueWorks)
-      findings.push(await examineWorkers(handle.db, producer, config.fleet))
-    return findings
+    const databaseWorks = handle && databaseUrl ? await examineDatabase(handle.db, databaseUrl, diagnoses) : false
+    if (handle && databaseWorks) diagnoses.push(...(await examineSweeps(handle.db, config.fleet)))
+    const queueWorks = producer ? await examineQueue(producer.store, diagnoses) : false
+    if (handle && producer && databaseWorks && queueWorks) {
+      const workers = await examineWorkers(handle.db, producer, config.fleet)
+      diagnoses.push(workers)
+      // Where none answers, that is said, and is the reason.
+      if (workers.verdict === 'ok') diagnoses.push(...(await examineUnswept(handle.db, config.fleet)))
+    }
+    return diagnoses
   } finally {
     await producer?.close()
     await handle?.close()
@@ -61,7 +67,7 @@ export async function examine(config: Config, events: Events): Promise<Finding[]
 }
 
 /** Only what this process would do: workers with other settings do otherwise. */
-function examineLimits({ ttl: { idleMs, hardMs, retentionMs }, sweeper }: Config): Finding {
+function examineLimits({ ttl: { idleMs, hardMs, retentionMs }, sweeper }: Config): Diagnosis {
   const told = Object.entries({ idle: idleMs, hard: hardMs, retention: retentionMs })
     .flatMap(([limit, ms]) => (ms === undefined ? [] : [`${limit} ${duration(ms)}`]))
     .join(', ')
@@ -71,7 +77,7 @@ function examineLimits({ ttl: { idleMs, hardMs, retentionMs }, sweeper }: Config
 }
 
 /** Whether the sweeper believes what the providers show it. */
-async function examineSweeps(db: Db, fleet: string): Promise<Finding[]> {
+async function examineSweeps(db: Db, fleet: string): Promise<Diagnosis[]> {
   return (await listSweeps(db, fleet)).map(({ backend, place, stopped_because, failure, instances, ended_at }) => {
     const where = `${backend} at ${place}`
     if (stopped_because !== null)
@@ -88,8 +94,29 @@ async function examineSweeps(db: Db, fleet: string): Promise<Finding[]> {
   })
 }
 
+/**
+ * Which backends the workers have is written down nowhere. But every one that has a backend, and takes the queue, sweeps it once a
+ * minute: what is on one that was not swept for a whole round is most likely worked on by nobody. Of one that fails, that is said already.
+ */
+async function examineUnswept(db: Db, fleet: string): Promise<Diagnosis[]> {
+  const long = sql`now() - make_interval(secs => ${HOUSEKEEPING.roundMs / 1_000})`
+  const { rows } = await sql<{ backend: string; sandboxes: number; swept_at: Date | null }>`
+    select on_it.backend, sandboxes, max(ticked_at) as swept_at
+    from (select backend, count(*) as sandboxes from sandman.sandboxes
+          where fleet = ${fleet} and state <> 'gone' and created_at < ${long} group by backend) as on_it
+    left join sandman.sweeps on sweeps.fleet = ${fleet} and sweeps.backend = on_it.backend
+    group by on_it.backend, sandboxes
+    having not coalesce(bool_or(failure is not null or greatest(ticked_at, taken_until) > ${long}), false)
+    order by on_it.backend`.execute(db)
+  return rows.map(({ backend, sandboxes, swept_at }) => ({
+    check: 'sandboxes',
+    verdict: 'warning',
+    message: `${count(sandboxes, 'sandbox')} ${sandboxes === 1 ? 'is' : 'are'} on ${backend}, which no worker has ${swept_at ? `swept since ${when(swept_at)}` : 'ever swept'}: does one have it (SANDMAN_BACKENDS), and take the queue sweeper?`,
+  }))
+}
+
 /** Whether it can be opened here, and whether its provider shows what it has. */
-async function examineBackend(name: BackendName, config: Config): Promise<Finding> {
+async function examineBackend(name: BackendName, config: Config): Promise<Diagnosis> {
   try {
     const backend = await BACKENDS[name].open(config)
     await withDeadline(PROVIDER_MS, `${name}'s list of sandboxes`, (signal) =>
@@ -97,13 +124,17 @@ async function examineBackend(name: BackendName, config: Config): Promise<Findin
     ).finally(() => backend.close())
     const { canPause, canSnapshot } = abilitiesOf(backend)
     const abilities = [...(canPause ? ['pauses'] : []), ...(canSnapshot ? ['takes snapshots'] : [])].join(', ')
-    return { check: 'backend', verdict: 'ok', message: `${name}: ${abilities || 'neither pauses nor takes snapshots'}` }
+    return {
+      check: 'backend',
+      verdict: 'ok',
+      message: `${name}, as it is configured here: ${abilities || 'neither pauses nor takes snapshots'}`,
+    }
   } catch (error) {
     return { check: 'backend', verdict: 'problem', message: `${name}: ${describeError(error)}` }
   }
 }
 
-async function examineDataFolder(folder: string): Promise<Finding> {
+async function examineDataFolder(folder: string): Promise<Diagnosis> {
   const may = (candidate: string, mode: number) =>
     access(candidate, mode).then(
       () => true,
@@ -122,7 +153,7 @@ async function examineDataFolder(folder: string): Promise<Finding> {
 }
 
 /** True when the rest can rely on it: it answers, and is migrated. */
-async function examineDatabase(db: Db, databaseUrl: string, findings: Finding[]): Promise<boolean> {
+async function examineDatabase(db: Db, databaseUrl: string, diagnoses: Diagnosis[]): Promise<boolean> {
   try {
     const askedAtMs = Date.now()
     const { rows } = await sql<{ version: string; version_num: number; clock_ms: number; may_create: boolean }>`
@@ -131,15 +162,15 @@ async function examineDatabase(db: Db, databaseUrl: string, findings: Finding[])
              has_database_privilege(current_database(), 'create') as may_create`.execute(db)
     const facts = rows[0] as (typeof rows)[number]
     const isOld = facts.version_num < POSTGRES_MAJOR_MIN * 10_000
-    findings.push({
+    diagnoses.push({
       check: 'database',
       verdict: isOld ? 'problem' : 'ok',
       message: `${describeDatabase(databaseUrl)}, version ${facts.version}${isOld ? `: Sandman needs ${POSTGRES_MAJOR_MIN} or newer` : ''}`,
     })
-    findings.push(skewFinding('database clock', facts.clock_ms, askedAtMs))
+    diagnoses.push(diagnoseSkew('database clock', facts.clock_ms, askedAtMs))
 
     const pending = await pendingMigrations(db)
-    findings.push(
+    diagnoses.push(
       pending.length === 0
         ? { check: 'migrations', verdict: 'ok', message: 'up to date' }
         : {
@@ -148,10 +179,10 @@ async function examineDatabase(db: Db, databaseUrl: string, findings: Finding[])
             message: `${pending.join(', ')} not applied: run "sandman migrate"`,
           },
     )
-    findings.push(pending.length === 0 ? await examinePermissions(db) : mayMigrate(facts.may_create))
+    diagnoses.push(pending.length === 0 ? await examinePermissions(db) : mayMigrate(facts.may_create))
     return !isOld && pending.length === 0
   } catch (error) {
-    findings.push({
+    diagnoses.push({
       check: 'database',
       verdict: 'problem',
       message: `${describeDatabase(databaseUrl)}: ${describeError(error)}`,
@@ -160,7 +191,7 @@ async function examineDatabase(db: Db, databaseUrl: string, findings: Finding[])
   }
 }
 
-async function examinePermissions(db: Db): Promise<Finding> {
+async function examinePermissions(db: Db): Promise<Diagnosis> {
   const { rows } = await sql<{ name: string; missing: string[] }>`
     select tables.table_name as name,
            array(select needed from unnest(array['select', 'insert', 'update', 'delete']) as needed
@@ -178,7 +209,7 @@ async function examinePermissions(db: Db): Promise<Finding> {
       }
 }
 
-function mayMigrate(mayCreate: boolean): Finding {
+function mayMigrate(mayCreate: boolean): Diagnosis {
   return mayCreate
     ? { check: 'permissions', verdict: 'ok', message: 'may create the schema' }
     : {
@@ -188,33 +219,33 @@ function mayMigrate(mayCreate: boolean): Finding {
       }
 }
 
-async function examineQueue(store: QueueStore, findings: Finding[]): Promise<boolean> {
+async function examineQueue(store: QueueStore, diagnoses: Diagnosis[]): Promise<boolean> {
   try {
     const askedAtMs = Date.now()
     const { version, clockMs, evictionPolicy } = await ask(store, 'The queue was not examined', () => store.look())
     const [, major = '', minor = ''] = /^Redis (\d+)\.(\d+)/.exec(version) ?? []
     const isOld = major !== '' && Number(`${major}.${minor}`) < REDIS_VERSION_MIN
-    findings.push({
+    diagnoses.push({
       check: 'queue',
       verdict: isOld ? 'warning' : 'ok',
       message: `${store.where}, ${version}${isOld ? `: BullMQ asks for ${REDIS_VERSION_MIN} or newer` : ''}`,
     })
     if (evictionPolicy) {
-      findings.push({
+      diagnoses.push({
         check: 'queue memory',
         verdict: 'warning',
         message: `its maxmemory-policy is ${evictionPolicy}: jobs may be thrown away; set it to noeviction`,
       })
     }
-    findings.push(skewFinding('queue clock', clockMs, askedAtMs))
+    diagnoses.push(diagnoseSkew('queue clock', clockMs, askedAtMs))
     return true
   } catch (error) {
-    findings.push({ check: 'queue', verdict: 'problem', message: describeError(error) })
+    diagnoses.push({ check: 'queue', verdict: 'problem', message: describeError(error) })
     return false
   }
 }
 
-async function examineWorkers(db: Db, producer: Producer, fleet: string): Promise<Finding> {
+async function examineWorkers(db: Db, producer: Producer, fleet: string): Promise<Diagnosis> {
   try {
     const answer = await flyCanary({ db, producer, fleet }, CANARY_MS)
     return answer
@@ -230,7 +261,7 @@ async function examineWorkers(db: Db, producer: Producer, fleet: string): Promis
 }
 
 /** The answer was made between question and now; only what lies outside of that is skew. */
-function skewFinding(check: string, clockMs: number, askedAtMs: number): Finding {
+function diagnoseSkew(check: string, clockMs: number, askedAtMs: number): Diagnosis {
   const answeredAtMs = Date.now()
   const skewMs = clockMs < askedAtMs ? askedAtMs - clockMs : Math.max(0, clockMs - answeredAtMs)
   return skewMs <= SKEW_MS_MAX

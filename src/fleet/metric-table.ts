@@ -6,13 +6,14 @@ import { FAILURES } from '../sandbox/failures.ts'
 import { FINDINGS } from '../sandbox/findings.ts'
 import { KINDS } from '../sandbox/judge.ts'
 import { LIMIT_NAMES } from '../sandbox/limits.ts'
+import { OPERATION_OUTCOMES } from '../sandbox/operations.ts'
 import { STATES } from '../sandbox/states.ts'
 
 /** What a label may say. Backends are those that a worker was started with; everything else is a word of the code. */
 export const LABELS = {
   backend: 'backend',
   kind: KINDS,
-  outcome: ['done', 'already_done', 'respawned', 'failed', 'refused'],
+  outcome: [...OPERATION_OUTCOMES, 'failed', 'refused'],
   error_type: ['none', ...Object.keys(FAILURES)],
   /** Of an execution that has ended, or of a job. */
   status: ['succeeded', 'failed', 'cancelled', 'waiting', 'active', 'delayed'],

@@ -145,7 +145,7 @@ const DIRECTIONS = {
 } as const satisfies Record<FindingKind, Overview['orphans'][number]['direction']>
 
 /** A queue that is away is no reason not to show the rest. */
-export async function glanceAtQueues(producer: Producer): Promise<QueueGlance[] | null> {
+async function glanceAtQueues(producer: Producer): Promise<QueueGlance[] | null> {
   const counts = await producer.counts().catch(() => null)
   return counts && QUEUE_NAMES.map((name) => ({ name, ...counts[name] }))
 }

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { command, isStorable, Spec, text } from '../backends/spec.ts'
-import { parseDurationMs } from '../config.ts'
+import { DURATION_MS_MAX, LIMIT_MS_MIN, parseDurationMs, printDuration } from '../duration.ts'
 import { SandmanError } from '../errors.ts'
 import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
 import { EXECUTION_STATUSES } from '../sandbox/executions.ts'
+import { ID_DIGITS, ID_PREFIXES, type Identified, isIdOf } from '../sandbox/ids.ts'
 import type { Limits } from '../sandbox/limits.ts'
 import { STATES } from '../sandbox/states.ts'
 
@@ -11,20 +12,19 @@ import { STATES } from '../sandbox/states.ts'
 
 /** How long a caller may wait in one call. Longer than any operation takes, shorter than any proxy allows. */
 export const WAIT_MS_MAX = 600_000
-const YEARS_MS_MAX = 10 * 365 * 86_400_000
 const METADATA_BYTES_MAX = 16_384
 const METADATA_LEVELS_MAX = 32
-const PAGE_MAX = 500
+export const PAGE_MAX = 500
 /** An execution takes no longer than this, unless its caller says so. */
-const DEADLINE_MS = 86_400_000
-const OUTPUT_BYTES = 64 * 1024 * 1024
+export const DEADLINE_MS = 86_400_000
+export const OUTPUT_BYTES = 64 * 1024 * 1024
 const OUTPUT_BYTES_MAX = 1024 * 1024 * 1024
 
 /** Every duration of a request, with its bounds: for those who take them as text only. */
 export const DURATIONS = z.registry<{ minMs: number; maxMs: number }>()
 
 function duration(minMs: number, maxMs: number) {
-  const message = `must be a duration such as 90s, 15m or 24h, or milliseconds, from ${minMs} to ${maxMs} ms`
+  const message = `must be a duration such as 90s, 15m or 24h, or milliseconds, from ${printDuration(minMs)} to ${printDuration(maxMs)}`
   const schema = z.union([z.string(), z.number()], message).transform((given, context) => {
     const ms = typeof given === 'number' ? given : parseDurationMs(given)
     if (ms !== undefined && Number.isInteger(ms) && ms >= minMs && ms <= maxMs) return ms
@@ -38,11 +38,11 @@ function duration(minMs: number, maxMs: number) {
 /** Limits of a sandbox, or of a fleet. */
 export const Ttl = z.strictObject({
   /** After this long without activity it is paused. */
-  idle: duration(1_000, YEARS_MS_MAX).optional(),
+  idle: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
   /** After this long it is destroyed, whatever it does. */
-  hard: duration(1_000, YEARS_MS_MAX).optional(),
+  hard: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
   /** Suspended for this long, it is destroyed. */
-  retention: duration(1_000, YEARS_MS_MAX).optional(),
+  retention: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
   /** What `idle` does where the backend cannot pause: it ends the sandbox. Without it, nothing. */
   ifUnsupported: z.literal('kill').optional(),
 })
@@ -59,9 +59,9 @@ export function ttlOf({ idleMs, hardMs, retentionMs, ifUnsupported }: Limits): z
 
 /** How long what is not needed any more is kept. */
 export const KeepRequest = z.strictObject({
-  events: duration(1_000, YEARS_MS_MAX).optional(),
-  output: duration(1_000, YEARS_MS_MAX).optional(),
-  keys: duration(1_000, YEARS_MS_MAX).optional(),
+  events: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
+  output: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
+  keys: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
 })
 
 /** Bounds of the reaper and the sweeper: those that are left out are the usual ones. */
@@ -177,9 +177,9 @@ export const ExecuteRequest = z.strictObject({
   /** Replaces a sandbox that is lost by a fresh one under the same id, and runs there. */
   ifLost: z.literal('respawn').optional(),
   /** From now on. Then the agent is stopped, whatever it does. Defaults to 24 hours. */
-  deadline: duration(1_000, YEARS_MS_MAX).default(DEADLINE_MS),
+  deadline: duration(LIMIT_MS_MIN, DURATION_MS_MAX).default(DEADLINE_MS),
   /** Without output for so long, the agent is stopped. */
-  silence: duration(1_000, YEARS_MS_MAX).optional(),
+  silence: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
   /** How much of its output is kept. Defaults to 64 MiB. */
   outputBytesMax: z.int().min(1).max(OUTPUT_BYTES_MAX).default(OUTPUT_BYTES),
   ...asking,
@@ -211,21 +211,11 @@ export const SweepRequest = z
 
 export const WaitRequest = z.strictObject({ wait: asking.wait, signal: asking.signal })
 
-/** Whether there can be such a sandbox at all. What cannot be an id need not be looked for, and some of it cannot even be sent. */
-export function isSandboxId(given: unknown): given is string {
-  return typeof given === 'string' && /^sbx_[0-9a-f]{26}$/.test(given)
-}
+const ID_BEGINNING = new RegExp(`^${ID_PREFIXES.sandbox}_[0-9a-f]{0,${ID_DIGITS}}$`)
 
-export function isOperationId(given: unknown): given is string {
-  return typeof given === 'string' && /^op_[0-9a-f]{26}$/.test(given)
-}
-
-export function isExecutionId(given: unknown): given is string {
-  return typeof given === 'string' && /^exe_[0-9a-f]{26}$/.test(given)
-}
-
-export function isCheckpointId(given: unknown): given is string {
-  return typeof given === 'string' && /^ckpt_[0-9a-f]{26}$/.test(given)
+/** The id of something, in words for who has sent another text. */
+function idOf(of: Identified, message: string) {
+  return z.string().refine((given) => isIdOf(of, given), message)
 }
 
 const MESSAGE_CURSOR = 'must be a cursor that an earlier page gave'
@@ -243,7 +233,7 @@ export const ListRequest = z.strictObject({
   /** The beginning of its id. */
   id: z
     .string()
-    .regex(/^sbx_[0-9a-f]{0,26}$/, 'must be the beginning of the id of a sandbox: sbx_ and up to 26 of 0-9 and a-f')
+    .regex(ID_BEGINNING, `must be the beginning of the id of a sandbox: sbx_ and up to ${ID_DIGITS} of 0-9 and a-f`)
     .optional(),
   /**
    * Plain values on the first level of its metadata, compared as text: 5 and "5" are the same. Nothing is found by what is nested,
@@ -260,24 +250,24 @@ export const ListRequest = z.strictObject({
       `must not be more than ${METADATA_PAIRS_MAX} pairs`,
     )
     .optional(),
-  cursor: z.string().refine(isSandboxId, MESSAGE_CURSOR).optional(),
+  cursor: idOf('sandbox', MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 
 export const ExecutionsRequest = z.strictObject({
-  sandboxId: z.string().refine(isSandboxId, 'must be the id of a sandbox').optional(),
+  sandboxId: idOf('sandbox', 'must be the id of a sandbox').optional(),
   status: z.enum(EXECUTION_STATUSES).optional(),
-  cursor: z.string().refine(isExecutionId, MESSAGE_CURSOR).optional(),
+  cursor: idOf('execution', MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 
 export const OperationsRequest = z.strictObject({
-  cursor: z.string().refine(isOperationId, MESSAGE_CURSOR).optional(),
+  cursor: idOf('operation', MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 
 export const CheckpointsRequest = z.strictObject({
-  cursor: z.string().refine(isCheckpointId, MESSAGE_CURSOR).optional(),
+  cursor: idOf('checkpoint', MESSAGE_CURSOR).optional(),
   limit: z.int().min(1).max(PAGE_MAX).default(100),
 })
 
@@ -285,7 +275,7 @@ export const CheckpointsRequest = z.strictObject({
 const WATCHED_MAX = 100
 
 export const ChangesRequest = z.strictObject({
-  sandboxIds: z.array(z.string().refine(isSandboxId, 'must be the id of a sandbox')).max(WATCHED_MAX).default([]),
+  sandboxIds: z.array(idOf('sandbox', 'must be the id of a sandbox')).max(WATCHED_MAX).default([]),
   /** Also when the fleet has a new one. */
   newest: z.boolean().default(false),
   signal: z.instanceof(AbortSignal).optional(),

@@ -22,15 +22,21 @@ export async function removeRunningFile(folder: string): Promise<void> {
   await rm(location(folder), { force: true })
 }
 
+/** Of the `sandman dev` that is running on this folder now. */
+export async function findRunning(folder: string): Promise<RunningFile | undefined> {
+  const running = await readFile(location(folder), 'utf8')
+    .then((text) => JSON.parse(text) as RunningFile)
+    .catch(() => undefined)
+  return running && isAlive(running.pid) ? running : undefined
+}
+
 /** The configuration with a database in it: the one that was named, or else the one that `sandman dev` is running here. */
 export async function findDatabase(config: Config): Promise<RunningConfig> {
   if (config.databaseUrl !== undefined) return { ...config, databaseUrl: config.databaseUrl }
-  const running = await readFile(location(config.dataFolder), 'utf8')
-    .then((text) => JSON.parse(text) as RunningFile)
-    .catch(() => undefined)
-  if (running && isAlive(running.pid)) return { ...config, databaseUrl: running.databaseUrl }
+  const running = await findRunning(config.dataFolder)
+  if (running) return { ...config, databaseUrl: running.databaseUrl }
   throw new SandmanError(
     'config_invalid',
-    `There is no DATABASE_URL, and no "sandman dev" is running on ${config.dataFolder}: set DATABASE_URL, or run npm start in another terminal.`,
+    `There is no DATABASE_URL, and no "sandman dev" is running on ${config.dataFolder}: set DATABASE_URL, or start one in another terminal (npm start in a clone, sandman dev elsewhere).`,
   )
 }

@@ -11,14 +11,23 @@ const EVERY_MS = 15_000
 type Deps = { producer: Producer; events: Events; queues: readonly QueueName[]; backends: readonly string[] }
 
 /** One schedule for the reaper, and one of the sweeper for every backend that this worker has. */
-export async function ensureSchedules({ producer, events, queues, backends }: Deps): Promise<void> {
+async function ensureSchedules({ producer, events, queues, backends }: Deps): Promise<void> {
   const made: string[] = []
   if (queues.includes('reaper') && (await producer.schedule(reaperQueue, 'reaper', {})) === 'made') made.push('reaper')
   for (const backend of queues.includes('sweeper') ? backends : []) {
-    const id = `sweeper-${backend}`
+    const id = sweeperOf(backend)
     if ((await producer.schedule(sweeperQueue, id, { backend, act: true, asked: false })) === 'made') made.push(id)
   }
   if (made.length > 0) events.emit('schedule.made', { schedules: made })
+}
+
+/** Whoever has the backend all the same makes it anew within seconds. */
+export async function endSweeps(producer: Producer, backend: string): Promise<void> {
+  await producer.unschedule(sweeperQueue, sweeperOf(backend))
+}
+
+function sweeperOf(backend: string): string {
+  return `sweeper-${backend}`
 }
 
 /** Again and again, in every worker that takes these queues: a store that was flushed has forgotten its schedules too. */

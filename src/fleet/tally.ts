@@ -1,25 +1,21 @@
 import type { Clock } from '../clock.ts'
 import type { Db } from '../db/pool.ts'
-import { addTallies, type Counted } from '../db/tallies.ts'
+import { addTallies } from '../db/tallies.ts'
 import { withDeadline } from '../deadline.ts'
 import type { Event, Events } from '../events.ts'
-import { bucketOf } from './histogram.ts'
-import { describedAs, LABELS, type LabelName, type MetricName } from './metric-table.ts'
+import type { MetricName } from './metric-table.ts'
+import { type Given, keyOf, Series } from './series.ts'
 import { COUNTING } from './tally-rules.ts'
 
 /** So long after something was counted, a part of it by chance: what a process that is killed has not told of yet. */
 export const FLUSH_MS = 10_000
 const FLUSH_JITTER = 0.2
 const LAST_FLUSH_MS = 2_000
-/** A backend's name is as long as it is; anything longer is none. */
-const LABEL_MAX = 64
 
 /** What happened once: how much of a counter, or how many seconds of a histogram. */
-export type Happening = { name: MetricName; labels?: Partial<Record<LabelName, unknown>>; value?: number }
+export type Happening = { name: MetricName; labels?: Given; value?: number }
 
 type Deps = { db: Db; fleet: string; clock: Clock; events: Events }
-type Labels = [name: string, is: string][]
-type Trend = ReturnType<typeof describedAs>['trend']
 
 /**
  * Counts what a process says of itself, and adds it now and then to what its whole fleet has counted: workers have nobody who would
@@ -28,7 +24,7 @@ type Trend = ReturnType<typeof describedAs>['trend']
 export class Tally {
   readonly #deps: Deps
   readonly #unsubscribe: () => void
-  #counted = new Map<string, Counted>()
+  #series = new Map<string, Series>()
   #timer: NodeJS.Timeout | undefined
   #flushing: Promise<void> = Promise.resolve()
   #isClosed = false
@@ -56,57 +52,36 @@ export class Tally {
     for (const happening of COUNTING[name]?.(fields) ?? []) this.#count(happening)
   }
 
-  #count({ name, labels: given = {}, value = 1 }: Happening): void {
-    const { type, labels: known, trend } = describedAs(name)
-    const labels: Labels = known.map((label) => [label, labelOf(label, given[label])])
-    if (type === 'histogram') {
-      this.#addTo(`${name}_bucket`, [...labels, ['le', bucketOf(value)]], 1, trend)
-      this.#addTo(`${name}_sum`, labels, value, undefined)
-    } else this.#addTo(name, labels, value, trend)
+  #count({ name, labels = {}, value = 1 }: Happening): void {
+    // Many times for every operation, and nearly always of a series that is there.
+    const key = keyOf(name, labels)
+    const series = this.#series.get(key) ?? new Series(name, labels)
+    series.add(value)
+    this.#series.set(key, series)
     this.#timer ??= this.#isClosed ? undefined : setTimeout(() => void this.flush(), flushInMs()).unref()
-  }
-
-  /** Many times for every operation, and nearly always to what is there: its name and labels are made of it only once. */
-  #addTo(name: string, labels: Labels, value: number, trend: Trend): void {
-    let key = name
-    for (const [, is] of labels) key += `\n${is}`
-    const known = this.#counted.get(key)
-    if (known) known.value += value
-    else this.#counted.set(key, { name, labels: Object.fromEntries(labels), value, trend: isTrend(trend, labels) })
   }
 
   async #add(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const counted = this.#counted
-    this.#counted = new Map()
+    const series = this.#series
+    this.#series = new Map()
+    const counted = [...series.values()].flatMap((each) => each.counted())
     try {
-      await addTallies(this.#deps.db, { ...this.#deps, counted: [...counted.values()] })
+      await addTallies(this.#deps.db, { ...this.#deps, counted })
     } catch (error) {
-      for (const [key, since] of this.#counted) {
-        const before = counted.get(key)
-        counted.set(key, before ? { ...before, value: before.value + since.value } : since)
+      for (const [key, since] of this.#series) {
+        const before = series.get(key)
+        if (before) before.addAll(since)
+        else series.set(key, since)
       }
-      this.#counted = counted
+      this.#series = series
       if (!this.#isClosed) this.#timer ??= setTimeout(() => void this.flush(), flushInMs()).unref()
       this.#deps.events.emit('tally.not_added', { error })
     }
   }
 }
 
-function isTrend(trend: Trend, labels: Labels): boolean {
-  if (trend === undefined || trend === true) return trend === true
-  return labels.every(([name, is]) => (trend[name as LabelName] ?? is) === is)
-}
-
 function flushInMs(): number {
   return FLUSH_MS * (1 + FLUSH_JITTER * (Math.random() - 0.5))
-}
-
-/** A word that is known, or `other`: whatever an event says, there are only so many series. */
-function labelOf(label: LabelName, given: unknown): string {
-  const known: string | readonly string[] = LABELS[label]
-  const text = String(given ?? 'none')
-  if (typeof known === 'string') return text.slice(0, LABEL_MAX)
-  return known.includes(text) ? text : 'other'
 }

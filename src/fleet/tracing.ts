@@ -1,7 +1,7 @@
 import { DiagLogLevel, diag } from '@opentelemetry/api'
 import { withDeadline } from '../deadline.ts'
-import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
+import { optionalPackage } from '../optional-package.ts'
 import { isTracing } from '../tracing.ts'
 import type { RunningConfig } from './foundation.ts'
 import type { Running } from './shutdown.ts'
@@ -43,7 +43,11 @@ async function startSdk(
   name: string,
   events: Events,
 ): Promise<{ shutdown(): Promise<void> }> {
-  const { NodeSDK } = await importSdk()
+  const { NodeSDK } = await optionalPackage(
+    '@opentelemetry/sdk-node',
+    'Tracing, which the environment asks for (OTEL_…; OTEL_SDK_DISABLED=true takes that back),',
+    () => import('@opentelemetry/sdk-node'),
+  )
   const told = new Set<string>()
   const complain = (message: string) => {
     if (told.has(message) || told.size >= COMPLAINTS_MAX) return
@@ -59,17 +63,4 @@ async function startSdk(
   )
   sdk.start()
   return sdk
-}
-
-async function importSdk(): Promise<typeof import('@opentelemetry/sdk-node')> {
-  try {
-    return await import('@opentelemetry/sdk-node')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
-    throw new SandmanError(
-      'config_invalid',
-      'The environment asks for traces (OTEL_…), and the package @opentelemetry/sdk-node is not installed: run npm install @opentelemetry/sdk-node, or set OTEL_SDK_DISABLED=true.',
-      { cause: error },
-    )
-  }
 }

@@ -1,5 +1,6 @@
 import type { TrendPart } from '../db/tallies.ts'
 import type { FailureType } from '../sandbox/failures.ts'
+import { OPERATION_OUTCOMES } from '../sandbox/operations.ts'
 import { quantile } from './histogram.ts'
 import type { Overview, Trend } from './overview.ts'
 
@@ -71,7 +72,7 @@ function resumeMs(parts: Counts, share: number): number | null {
 }
 
 function isSuccess(outcome: string | undefined): boolean {
-  return outcome === 'done' || outcome === 'already_done' || outcome === 'respawned'
+  return OPERATION_OUTCOMES.some((success) => success === outcome)
 }
 
 function sum(parts: Counts): number {

@@ -1,6 +1,7 @@
 import type { CheckpointRow, EventRow, ExecutionRow, OperationRow, SandboxRow } from '../db/schema.ts'
 import type { ExecutionReason } from '../sandbox/executions.ts'
 import type { FailureType } from '../sandbox/failures.ts'
+import type { OperationOutcome } from '../sandbox/operations.ts'
 import type { GoneReason, State } from '../sandbox/states.ts'
 
 /** What apps see. Rows have more in them, and change when the schema does; these do not. */
@@ -60,7 +61,7 @@ type OperationBase = {
 export type Operation = OperationBase &
   (
     | { status: 'waiting' | 'active'; outcome: null; error: null; settledAt: null }
-    | { status: 'succeeded'; outcome: 'done' | 'already_done' | 'respawned'; error: null; settledAt: Date }
+    | { status: 'succeeded'; outcome: OperationOutcome; error: null; settledAt: Date }
     | { status: 'failed' | 'refused'; outcome: null; error: OperationError; settledAt: Date }
   )
 

@@ -2,9 +2,9 @@ import { type Listener, listen } from '../db/announce.ts'
 import { type FoundExecution, findExecutions } from '../db/executions.ts'
 import { type FoundOperation, findOperations } from '../db/operations.ts'
 import type { Db } from '../db/pool.ts'
-import { ID_PREFIXES } from '../db/schema.ts'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
+import { kindOfId } from '../sandbox/ids.ts'
 
 /** How often the waiting room looks by itself, for all who wait in it at once: the net under a notice that was lost. */
 const LOOK_EVERY_MS = 2_000
@@ -136,7 +136,7 @@ export class WaitingRoom {
     await Promise.resolve()
     const ids = [...this.#due].slice(0, BATCH_MAX)
     for (const id of ids) this.#due.delete(id)
-    const isExecution = (id: string) => id.startsWith(ID_PREFIXES.execution)
+    const isExecution = (id: string) => kindOfId(id) === 'execution'
     const executionIds = ids.filter(isExecution)
     const operationIds = ids.filter((id) => !isExecution(id))
     const { db, fleet, events } = this.#deps

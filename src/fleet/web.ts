@@ -2,9 +2,12 @@ import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
-import { createApp } from '../web/app.ts'
-import { createFleet } from './fleet.ts'
+import { buildApp } from '../web/app.ts'
+import type { Routes } from '../web/routes.ts'
+import type { Fleet } from './fleet.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
+import { openFleet } from './open-fleet.ts'
+import { explainListenError } from './port.ts'
 import { ttlOf } from './requests.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 import { traced } from './tracing.ts'
@@ -18,17 +21,27 @@ const KEEP_ALIVE_MS = 75_000
 const LAST_WORD_MS = 1_000
 const TIDY_MS = 50
 
-/** Serves the API, the console and Bull Board. It asks for work and looks at it; it never does any. */
-export async function startWeb(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
-  return traced(config, { name: 'web', events }, (adjusted) => start(adjusted, events))
+export type WebParts = {
+  /** Adds routes of its own to those that there always are. */
+  more?: (routes: Routes, fleet: Fleet) => void
 }
 
-async function start(config: RunningConfig, events: Events): Promise<Running & { url: string }> {
+/** Serves the API, the console and Bull Board. It asks for work and looks at it; it never does any. */
+export async function startWeb(
+  config: RunningConfig,
+  events: Events,
+  parts: WebParts = {},
+): Promise<Running & { url: string }> {
+  return traced(config, { name: 'web', events }, (adjusted) => start(adjusted, events, parts))
+}
+
+async function start(config: RunningConfig, events: Events, { more }: WebParts): Promise<Running & { url: string }> {
   const { handle, store } = await layFoundation(config, { role: 'producer', name: 'web', events })
   const { databaseUrl, fleet: name, tokens, rateLimit, proxies, graceMs } = config
-  const fleet = createFleet({ databaseUrl, fleet: name, ttl: ttlOf(config.ttl) }, { handle, store, events })
+  const fleet = openFleet({ databaseUrl, fleet: name, ttl: ttlOf(config.ttl) }, { handle, store, events })
   const stopping = new AbortController()
-  const app = createApp(fleet, { tokens, rateLimit, proxies, events, stopping: stopping.signal })
+  const { app, routes } = buildApp(fleet, { tokens, rateLimit, proxies, events, stopping: stopping.signal })
+  more?.(routes, fleet)
   let server: Awaited<ReturnType<typeof listen>>
   try {
     server = await listen(app.fetch, config)
@@ -65,30 +78,13 @@ async function start(config: RunningConfig, events: Events): Promise<Running & {
 
 type HttpServer = import('node:http').Server
 
-function listen(fetch: Parameters<typeof serve>[0]['fetch'], { host, port }: RunningConfig): Promise<HttpServer> {
+function listen(fetch: Parameters<typeof serve>[0]['fetch'], config: RunningConfig): Promise<HttpServer> {
+  const { host: hostname, port } = config
   return new Promise((resolve, reject) => {
-    const server = serve({ fetch, port, hostname: host }, () => resolve(server)) as HttpServer
+    const server = serve({ fetch, port, hostname }, () => resolve(server)) as HttpServer
     server.headersTimeout = HEADERS_MS
     server.requestTimeout = REQUEST_MS
     server.keepAliveTimeout = KEEP_ALIVE_MS
-    server.once('error', (error: NodeJS.ErrnoException) => reject(explainListenError(error, host, port)))
+    server.once('error', (error: NodeJS.ErrnoException) => reject(explainListenError(error, config)))
   })
-}
-
-function explainListenError(error: NodeJS.ErrnoException, host: string, port: number): unknown {
-  if (error.code === 'EADDRINUSE') {
-    return new SandmanError(
-      'port_taken',
-      `Port ${port} on ${host} is taken by another program: stop it, or set PORT to a free one (PORT=${port + 1}).`,
-      { cause: error },
-    )
-  }
-  if (error.code === 'EACCES') {
-    return new SandmanError(
-      'port_taken',
-      `Port ${port} on ${host} may not be used by this user: set PORT to one above 1023.`,
-      { cause: error },
-    )
-  }
-  return error
 }

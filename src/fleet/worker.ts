@@ -8,12 +8,13 @@ import { Events } from '../events.ts'
 import { signCanary } from '../jobs/canary.ts'
 import { performExecution } from '../jobs/execution.ts'
 import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
-import { type JobDeps, performOperation, type Verb } from '../jobs/operation.ts'
+import { type JobDeps, performOperation, takingOf, type Verb } from '../jobs/operation.ts'
 import { PATIENCE, type Patience } from '../jobs/patience.ts'
 import { reap } from '../jobs/reap.ts'
 import { RollCall } from '../jobs/roll-call.ts'
 import { Scribe } from '../jobs/scribe.ts'
 import { sweep } from '../jobs/sweep.ts'
+import { Taker } from '../jobs/taker.ts'
 import { VERBS } from '../jobs/verbs.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
@@ -28,7 +29,7 @@ import { sweeperQueue } from '../queues/sweeper.ts'
 import { Announcer } from './announcer.ts'
 import { keepRinging, ring, ringForExecutions } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
-import { keepScheduling } from './schedules.ts'
+import { endSweeps, keepScheduling } from './schedules.ts'
 import { beforeClosing, type Running } from './shutdown.ts'
 import { Tally } from './tally.ts'
 import { traced } from './tracing.ts'
@@ -97,9 +98,16 @@ export function takeUpWork(config: WorkConfig, ground: Ground, events: Events, p
 
   const take = <Payload>(queue: QueueDefinition<Payload>, handler: Handler<Payload>): Consumer =>
     consume({ store, queue, handler, workerName, events })
-  const sweeping = { ...deps, ...keeping, mayAct: config.sweeper === 'act' }
-  const takeOperations = (verb: Verb): Consumer =>
-    take(verb.queue, (payload, context) => performOperation(deps, verb, payload, context))
+  const sweeping = {
+    ...deps,
+    ...keeping,
+    mayAct: config.sweeper === 'act',
+    endSweeps: (backend: string) => endSweeps(bell.producer, backend),
+  }
+  const takeOperations = (verb: Verb): Consumer => {
+    const own = { ...deps, taker: new Taker(handle.db, takingOf(deps, verb)) }
+    return take(verb.queue, (payload, context) => performOperation(own, verb, payload, context))
+  }
   const takers: Record<QueueName, () => Consumer> = {
     canary: () => take(canaryQueue, (payload) => signCanary(deps, payload)),
     spawn: () => takeOperations(VERBS.spawn),

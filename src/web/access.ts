@@ -1,5 +1,5 @@
 import type { Context, MiddlewareHandler } from 'hono'
-import { isLoopback, type Scope } from '../config.ts'
+import { isLoopback, type Scope } from '../config-values.ts'
 import { loginPath } from './local-path.ts'
 import { problem } from './problem.ts'
 import { type Allowance, type Buckets, Lately } from './rate-limit.ts'
@@ -15,7 +15,7 @@ export function allows(granted: Scope, needed: Scope): boolean {
 }
 
 /** A request that only reads. */
-export function isReading(c: Context): boolean {
+function isReading(c: Context): boolean {
   return c.req.method === 'GET' || c.req.method === 'HEAD'
 }
 

@@ -1,6 +1,7 @@
 import { Hono } from 'hono'
 import { getPath } from 'hono/utils/url'
-import { RATE_LIMIT, type Rate, type Token } from '../config.ts'
+import { RATE_LIMIT } from '../config.ts'
+import type { Rate, Token } from '../config-values.ts'
 import { SandmanError } from '../errors.ts'
 import { Events } from '../events.ts'
 import type { Fleet } from '../fleet/fleet.ts'

@@ -7,7 +7,7 @@ import { getPath } from 'hono/utils/url'
 import { z } from 'zod'
 import { SandmanError } from '../errors.ts'
 import type { Fleet } from '../fleet/fleet.ts'
-import { allows } from './access.ts'
+import { allows, nothingThere } from './access.ts'
 import { parse } from './api/request-schema.ts'
 import { BULL_BOARD } from './headers.ts'
 import { type Routes, type WebContext, withoutBase } from './routes.ts'
@@ -61,6 +61,8 @@ export function serveBoard(routes: Routes, fleet: Fleet): void {
   }
   const show = async (c: WebContext): Promise<Response> => {
     parse(Asked, c.req.query())
+    // A name that no store can even look for: there is nothing that is called so.
+    if (c.req.path.includes('\0')) return nothingThere(c)
     const pages = await board(!allows(c.get('scope'), 'operate'))
     const response = await pages.fetch(c.req.raw, c.env)
     if (response.status >= 500) throw await whatFailed(fleet, response)

@@ -1,3 +1,4 @@
+import { ID_PREFIXES } from '../sandbox/ids.ts'
 import { type WebContext, withoutBase } from './routes.ts'
 
 /** Any base will do: what it is for is to see whether a path leads away from it. */
@@ -17,7 +18,7 @@ export function localPath(wanted: string | undefined, basePath: string): string 
 
 /** As long as a token is at least. Our own ids are longer, and known by their beginning. */
 const SECRET_LENGTH_MIN = 16
-const ID = /^(sbx|op|exe|ckpt)_[0-9a-f.]*/
+const ID = new RegExp(`^(${Object.values(ID_PREFIXES).join('|')})_[0-9a-f.]*`)
 
 /**
  * Whether some part of it could be a secret: such an address is not repeated. Any that could be, and not only those that are, or

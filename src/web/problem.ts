@@ -5,7 +5,8 @@ import { isSandmanError } from '../errors.ts'
 import { FAILURES, type FailureType } from '../sandbox/failures.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES, RETRY_AFTER_SECONDS } from './statuses.ts'
 
-type FieldProblem = { field: string; message: string }
+/** What is wrong with which field. */
+export type FieldProblem = { field: string; message: string }
 
 type Problem = {
   errorType: string
@@ -14,7 +15,6 @@ type Problem = {
   checkpointId?: string | undefined
   /** As it is on the wire. */
   operation?: unknown
-  /** What is wrong with which field. */
   errors?: FieldProblem[] | undefined
 }
 

@@ -1,4 +1,4 @@
-import type { Rate } from '../config.ts'
+import type { Rate } from '../config-values.ts'
 
 /** How many callers are remembered. Whoever was not seen for longest is forgotten first, and begins anew. */
 const REMEMBERED_MAX = 10_000

@@ -1,6 +1,6 @@
 import type { Context, Hono } from 'hono'
 import { matchedRoutes } from 'hono/route'
-import type { Scope } from '../config.ts'
+import type { Scope } from '../config-values.ts'
 
 /** Who asks, and how that is known: by a token, a browser's session, the app that we are mounted in, or being on this machine. */
 export type Caller = { name: string; scope: Scope; by: 'token' | 'session' | 'app' | 'machine' }
@@ -22,7 +22,7 @@ export type WebContext = Context<WebEnv>
 
 /** Who may ask for something: whoever has a token of this scope or a higher one, or really anybody. */
 export type Need = Scope | 'anybody'
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 type Handle = (c: WebContext) => Response | Promise<Response>
 
 export type Route = {

@@ -40,6 +40,7 @@ export const ERROR_STATUSES = {
   fleet_closed: 503,
   idempotency_key_reused: 409,
   operation_not_found: 404,
+  package_missing: 500,
   payload_invalid: 500,
   port_taken: 500,
   queue_unreachable: 503,

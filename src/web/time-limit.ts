@@ -1,11 +1,11 @@
 import type { MiddlewareHandler } from 'hono'
-import { parseDurationMs } from '../config.ts'
 import { withDeadline } from '../deadline.ts'
+import { parseDurationMs } from '../duration.ts'
 import { WAIT_MS_MAX } from '../fleet/requests.ts'
 import type { Routes, WebEnv } from './routes.ts'
 
 /** How long a handler may take to begin its answer. Longer than everything it asks has patience itself. */
-export const ANSWER_MS = 30_000
+const ANSWER_MS = 30_000
 
 /** Who is willing to wait is answered that much later. A stream is answered as soon as it begins. */
 export function limitTime(routes: Routes, answerMs = ANSWER_MS): MiddlewareHandler<WebEnv> {

@@ -1,5 +1,5 @@
 import { createHash, hkdfSync, timingSafeEqual } from 'node:crypto'
-import type { Scope, Token } from '../config.ts'
+import type { Scope, Token } from '../config-values.ts'
 
 /** A token as the web knows it: enough to recognize its secret and to sign sessions, and neither gives the secret back. */
 export type KnownToken = { name: string; scope: Scope; hash: Buffer; sessionKey: Buffer }

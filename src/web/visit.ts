@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net'
 import type { Context } from 'hono'
-import { isLoopback } from '../config.ts'
+import { isLoopback } from '../config-values.ts'
 
 /** Of whoever is behind a server that does not say: nobody there can be told from another. */
 export const UNKNOWN_ADDRESS = 'unknown'

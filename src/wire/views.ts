@@ -1,8 +1,8 @@
+import { printDuration } from '../duration.ts'
 import type { Answer, ExecutionAnswer } from '../fleet/fleet.ts'
 import type { Overdue, SweepReport } from '../fleet/sweep.ts'
 import type { Operation, Sandbox } from '../fleet/views.ts'
 import type { Why } from '../fleet/why.ts'
-import { printDuration } from './durations.ts'
 
 /** Where the wire says something in other words than the library does. All else is the same but for the way it is written. */
 

@@ -76,6 +76,9 @@ describe('what was typed', () => {
       const { code, err } = await sandman(argv)
       expect({ argv, code }).toEqual({ argv, code: 2 })
       expect(err).toMatch(/^sandman: /)
+      const [command] = argv
+      const next = command === 'help' ? 'sandman --help lists the commands.' : `sandman ${command} --help explains it.`
+      expect(err.split('\n').at(-2)).toBe(next)
     }
   })
 })

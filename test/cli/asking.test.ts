@@ -72,6 +72,8 @@ describeWorld(
     test('what does not settle within the wait ends with 5, goes on, and says where to look', async () => {
       const { id } = await world().running()
       const held = world().provider.holdAt('suspend')
+      await ask(['pause', id, '--no-wait'])
+      await held.entered(1)
       const late = await ask(['pause', id, '--wait', '300ms'])
       expect(late).toMatchObject({ code: 5, out: '' })
       expect(late.err).toMatch(
@@ -111,6 +113,7 @@ describeWorld(
         const unasked = await ask([verb, id])
         expect(unasked).toMatchObject({ code: 2, out: '' })
         expect(unasked.err).toContain(`${verb} cannot ask here whether it is meant: say so with --yes`)
+        expect(unasked.err).toContain(`sandman ${verb} --help explains it.`)
         const no = await ask([verb, id], { terminal: {}, answers: ['n'] })
         expect(no.code).toBe(3)
         expect(no.asked).toEqual([expect.stringMatching(new RegExp(`${verb} 1 sandbox\\? \\[y/N\\] $`))])

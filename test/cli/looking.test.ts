@@ -73,7 +73,7 @@ describeWorld(
       const sheet = await ask(['show', id])
       expect(sheet).toMatchObject({ code: 0, err: '' })
       expect(sheet.out).toMatch(new RegExp(`^${id}  suspended since .*\\n`))
-      expect(sheet.out).toMatch(/ {2}Checkpoint +ckpt_\w+, pause, ready/)
+      expect(sheet.out).toMatch(/ {2}Checkpoint +ckpt_\w+, pause, ready, 4 KiB, seen /)
       expect(sheet.out).toMatch(/ {2}Metadata +tenant=acme\n/)
       expect(sheet.out).toMatch(/Operations, the newest first\n {2}op_\w+ +pause +succeeded/)
       expect(sheet.out).toContain('It was put to sleep.')

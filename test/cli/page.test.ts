@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { commandLinePage } from '../../printed/command-line.ts'
 import { readArguments } from '../../src/cli/arguments.ts'
 import { COMMANDS, SHOWN } from '../../src/cli/commands.ts'
-import { commandLinePage } from '../../src/cli/page.ts'
 import { sandman } from './setup.ts'
 
 test('docs/command-line.md is what the table says', async () => {

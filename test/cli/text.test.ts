@@ -1,15 +1,16 @@
 import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { age, took } from '../../src/cli/age.ts'
 import { worstOf } from '../../src/cli/exits.ts'
 import { Frame } from '../../src/cli/frame.ts'
 import { harmless } from '../../src/cli/harmless.ts'
 import { wantsColours } from '../../src/cli/io.ts'
 import { printJson, toWire } from '../../src/cli/json.ts'
-import { quoteWord } from '../../src/cli/quote.ts'
 import { layTable } from '../../src/cli/table.ts'
+import { took } from '../../src/cli/took.ts'
 import { cut, widthOf } from '../../src/cli/width.ts'
+import { age } from '../../src/fleet/words.ts'
 import { nearest } from '../../src/nearest.ts'
+import { quoteWord } from '../../src/quote-word.ts'
 
 describe('a table', () => {
   const columns = [{ title: 'ID' }, { title: 'STATE' }, { title: 'METADATA', canShrink: true }]

@@ -1,38 +1,11 @@
-import { afterAll } from 'vitest'
-import { openBoxesBackend } from '../../examples/boxes/backend.ts'
-import { type Box, processesOf, startBoxes } from '../../examples/boxes/service.ts'
-import { startWire } from '../../src/conformance/index.ts'
-import { proveBackend } from './setup.ts'
+import { expect, test } from 'vitest'
+import { run } from '../examples/run.ts'
 
-const boxes = await startBoxes({ pageSize: 2 })
-const wire = await startWire(boxes.url)
-afterAll(async () => {
-  await wire.close()
-  await boxes.stop()
-})
-
-/** Remembered, because their box may be gone when they are asked for. */
-const known = new Map<string, Box>()
-
-/** The backend of docs/writing-a-backend.md. */
-proveBackend('the example', {
-  open: async (fleet) => openBoxesBackend({ url: boxes.url, fleet }),
-  wire: { wire, open: async (fleet) => openBoxesBackend({ url: wire.url, fleet }) },
-  claims: {
-    pausing: 'none',
-    snapshots: false,
-    lease: false,
-    labelsAdopted: false,
-    memoryLimit: false,
-    sidecar: {
-      async isAlive(ref) {
-        const answer = await fetch(`${boxes.url}/boxes/${ref}`)
-        if (answer.ok) known.set(ref, (await answer.json()) as Box)
-        const box = known.get(ref)
-        return (
-          box !== undefined && (await processesOf(box)).some(({ environ }) => environ.includes('SANDMAN_PART=sidecar'))
-        )
-      },
-    },
-  },
+/** The suite is for any test runner: this one is Node's own, as a backend outside of this repository would use it. */
+test('the example passes the whole suite', { timeout: 300_000 }, async () => {
+  const { ended } = run(process.execPath, ['--test', '--test-reporter=tap', 'boxes/conformance.test.ts'])
+  const { code, printed } = await ended
+  expect(printed.split('\n').filter((line) => line.trim().startsWith('not ok'))).toEqual([])
+  expect(code, printed).toBe(0)
+  expect(Number(/^# pass (\d+)$/m.exec(printed)?.[1])).toBeGreaterThan(70)
 })

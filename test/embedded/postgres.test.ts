@@ -1,5 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
@@ -119,6 +121,23 @@ describe('on a folder that was set up before', () => {
     await first.stop()
     const second = await start()
     expect(await query(second.url, 'select answer from a_stop')).toEqual([{ answer: 42 }])
+  })
+
+  test('it keeps its port, so that apps which know its URL go on, unless somebody else has taken it', async () => {
+    const first = await start()
+    await first.stop()
+    const second = await start()
+    expect(second.url).toBe(first.url)
+    await second.stop()
+    const other = net.createServer().listen(Number(new URL(first.url).port), '127.0.0.1')
+    await once(other, 'listening')
+    try {
+      const third = await start()
+      expect(third.url).not.toBe(first.url)
+      expect(await query(third.url, 'select 1 as one')).toEqual([{ one: 1 }])
+    } finally {
+      other.close()
+    }
   })
 
   test('it listens to this machine only, and asks for a password that only the owner can read', async () => {

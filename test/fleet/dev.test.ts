@@ -101,8 +101,9 @@ describe('sandman dev', () => {
       expect(await readdir(path.join(folder, '.sandman'))).not.toContain('lock')
     }
     const first = start()
-    await urlOf(first)
-    const second = start()
+    const taken = new URL(await urlOf(first)).port
+    // As by two times `npm start`: that the port is taken, too, would lead astray.
+    const second = start({ PORT: taken })
     expect(await second.exited).toMatchObject({ code: 1 })
     expect(second.output).toContain(
       `sandman: Another Sandman (process ${first.child.pid}) is already running on ${path.join(folder, '.sandman')}`,
@@ -114,25 +115,25 @@ describe('sandman dev', () => {
     expect(doctor.output).toMatch(/ok +workers .* answered a job/)
   })
 
-  test('says which port is taken, in one sentence', async () => {
-    const database = await createDatabase()
+  test('says which port is taken, in one sentence, before anything is started', async () => {
     const port = await findFreePort()
     const holder = net.createServer().listen(port, '127.0.0.1')
     try {
-      const dev = start({ PORT: String(port), DATABASE_URL: database.url, SANDMAN_FLEET: uniqueFleet() })
+      const dev = start({ PORT: String(port) })
       expect(await dev.exited).toMatchObject({ code: 1 })
-      expect(dev.output).toContain(`sandman: Port ${port} on 127.0.0.1 is taken by another program`)
-      expect(dev.output).not.toContain('    at ')
+      expect(dev.output).toBe(
+        `sandman: Port ${port} on 127.0.0.1 is taken by another program: stop it, or set PORT to a free one (PORT=${port + 1}).\n`,
+      )
+      expect(await readdir(folder)).toEqual([])
     } finally {
       holder.close()
-      await database.drop()
     }
   })
 
   test.each([
     ['both are named, uses both, and stops when it is told to', true, 'Redis'],
     [
-      'only a database is named, keeps the queues in it, and stops, and says why, when one of its parts ends by itself',
+      'only a database is named, keeps the queues in it, and replaces a part that is killed, until that goes too far',
       false,
       'Postgres',
     ],
@@ -156,10 +157,14 @@ describe('sandman dev', () => {
       )
       expect(schemas).toHaveLength(withRedis ? 0 : 1)
       if (withRedis) return expect(await dev.stop()).toEqual({ code: 0, signal: null })
-      const worker = dev.lines.find((line) => line.event === 'process.started' && line.process === 'worker')
-      process.kill(worker?.pid as number, 'SIGKILL')
+      const workers = () => dev.lines.filter((line) => line.event === 'process.started' && line.process === 'worker')
+      for (let killed = 0; killed < 4; killed++) {
+        await expect.poll(() => workers().length).toBe(killed + 1)
+        process.kill(workers().at(-1)?.pid as number, 'SIGKILL')
+      }
       expect(await dev.exited).toMatchObject({ code: 1 })
-      expect(dev.output).toContain('sandman: The worker process ended by itself.')
+      expect(dev.output.match(/The worker process was ended by SIGKILL: starting another one/g)).toHaveLength(3)
+      expect(dev.output).toContain('sandman: The worker process was ended by SIGKILL, 4 times within 60 s.')
     } finally {
       await database.drop()
     }

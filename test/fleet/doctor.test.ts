@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { createFleet } from '../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { startPrivateRedis } from '../support/redis.ts'
 import { SandmanProcess } from '../support/sandman.ts'
@@ -79,6 +80,43 @@ describe('sandman doctor', () => {
     expect(text).toContain('idle 30 minutes, retention 30 days')
     expect(text).toContain('test at here is stopped: half of it has vanished.')
     expect(code).toBe(1)
+  })
+
+  test('warns of sandboxes on a backend that workers which answer have not swept, and not of young ones or swept ones', async () => {
+    const name = uniqueFleet()
+    const env = { DATABASE_URL: database.url, SANDMAN_FLEET: name }
+    const fleet = createFleet({ databaseUrl: database.url, fleet: name })
+    try {
+      for (const backend of ['e2b', 'e2b', 'docker'] as const) await fleet.spawn({ backend })
+    } finally {
+      await fleet.close()
+    }
+    expect((await examine(env)).verdicts).toMatchObject({ workers: 'warning' })
+    const worker = new SandmanProcess(['worker'], { cwd: folder, env })
+    await worker.logged('process.started')
+    expect((await examine(env)).verdicts).not.toHaveProperty('sandboxes')
+
+    // Past the guards: who a sandbox is never changes, and neither does when it was made.
+    await database.pool.query(
+      `set session_replication_role = replica; update sandman.sandboxes set created_at = now() - interval '1 hour'; reset session_replication_role`,
+    )
+    await database.pool.query(
+      `insert into sandman.sweeps (fleet, backend, place, ticked_at) values
+         ($1, 'docker', 'a', now()), ($1, 'docker', 'b', now() - interval '1 day')`,
+      [name],
+    )
+    const { code, verdicts, text } = await examine(env)
+    expect(verdicts).toMatchObject({ workers: 'ok', sandboxes: 'warning' })
+    expect(text.match(/[^"]*does one have it[^"]*/g)).toEqual([
+      '2 sandboxes are on e2b, which no worker has ever swept: does one have it (SANDMAN_BACKENDS), and take the queue sweeper?',
+    ])
+    expect(code).toBe(0)
+
+    await database.pool.query(`update sandman.sweeps set ticked_at = '2026-01-01' where backend = 'docker'`)
+    expect((await examine(env)).text).toContain(
+      '1 sandbox is on docker, which no worker has swept since 2026-01-01 00:00:00Z',
+    )
+    await worker.stop()
   })
 
   test('finds every problem, not only the first', async () => {

@@ -1,8 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { expect, test } from 'vitest'
+import { errorsPage } from '../../printed/errors.ts'
 import { ERRORS } from '../../src/errors.ts'
-import { errorsPage } from '../../src/fleet/errors-page.ts'
 import { FAILURES } from '../../src/sandbox/failures.ts'
 
 test('docs/errors.md is what the tables say', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { executionsPage } from '../../src/fleet/executions-page.ts'
+import { executionsPage } from '../../printed/executions.ts'
 
 test('docs/executions.md is what the tables say', async () => {
   await expect(executionsPage()).toMatchFileSnapshot('../../docs/executions.md')

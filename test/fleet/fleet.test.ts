@@ -211,6 +211,23 @@ describeStores('a fleet without a worker', (kind) => {
     }
   })
 
+  test('says of an id that is of another kind which kind that is', async () => {
+    const digits = '0'.repeat(26)
+    for (const [prefix, kind] of [
+      ['op', 'an operation'],
+      ['exe', 'an execution'],
+      ['ckpt', 'a checkpoint'],
+    ] as const) {
+      for (const call of ['get', 'why', 'events', 'operations', 'touch', 'kill', 'execute'] as const) {
+        const message = `There is no sandbox ${prefix}_${digits} in fleet ${world.place.fleet}: this is the id of ${kind}.`
+        await expect(fleet[call](`${prefix}_${digits}`), call).rejects.toThrow(message)
+      }
+    }
+    await expect(fleet.operation(`sbx_${digits}`)).rejects.toThrow(': this is the id of a sandbox.')
+    await expect(fleet.execution(`op_${digits}`)).rejects.toThrow(': this is the id of an operation.')
+    await expect(fleet.get(`sbx_${digits}`)).rejects.toThrow(': check the id.')
+  })
+
   test('does not see the sandboxes of another fleet', async () => {
     const stranger = createFleet({ ...world.place, fleet: `other-${randomUUID().slice(0, 8)}` })
     const idempotencyKey = randomUUID()

@@ -6,6 +6,7 @@ import {
   createFleet,
   type FailureType,
   type Fleet,
+  type FleetOptions,
   isSandmanError,
   type Operation,
   type OperationError,
@@ -203,6 +204,12 @@ describe('a request that makes no sense', () => {
     expect(thrown).toMatchObject({ code: 'request_invalid', message: expect.stringContaining(field) })
     expect((thrown as Error).message).not.toContain('secret')
   })
+})
+
+// Checked by the compiler, too. What a process hands in besides is no affair of an app.
+test('an app sees one parameter of createFleet', () => {
+  expectTypeOf(createFleet).parameters.toEqualTypeOf<[FleetOptions]>()
+  expect(createFleet).toHaveLength(1)
 })
 
 describe('an answer', () => {

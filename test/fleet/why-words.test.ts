@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { printWhy } from '../../src/cli/why.ts'
 import type { EventRow, ExecutionRow, FindingRow, OperationRow, SandboxRow } from '../../src/db/schema.ts'
-import { printWhy, tellWhy } from '../../src/fleet/why.ts'
+import { tellWhy } from '../../src/fleet/why.ts'
 import type { Cause } from '../../src/sandbox/causes.ts'
 import { EXECUTION_REASONS } from '../../src/sandbox/executions.ts'
 import { FAILURES, type FailureType, failure } from '../../src/sandbox/failures.ts'
@@ -60,6 +61,12 @@ describe('there are words for', () => {
     expectWords(
       of({ type, execution_id: 'exe_1', detail }, { executions: [{ id: 'exe_1', command: null } as ExecutionRow] }),
     )
+  })
+
+  test('a command is told as a shell would have to be given it', () => {
+    const execution = { id: 'exe_1', command: ['sh', '-c', 'pwd; ls'] } as ExecutionRow
+    const { story } = of({ type: 'execution_queued', execution_id: 'exe_1' }, { executions: [execution] })
+    expect(story.at(-1)?.text).toBe("Execution exe_1 was asked for, to run: sh -c 'pwd; ls'.")
   })
 
   test('an event that only a newer release knows', () => {
@@ -173,7 +180,7 @@ describe('there are words for', () => {
       const [{ text } = { text: '' }] = of({ type: 'resumed', detail: { evidence } }).story
       return [/whole \((.*?)\)/, /set to (.*?),/].map((pattern) => pattern.exec(text)?.[1])
     }
-    expect(said(0, 0)).toEqual(['0 bytes', 'no time'])
+    expect(said(0, 0)).toEqual([undefined, 'no time'])
     expect(said(1, 1)).toEqual(['1 byte', '1 millisecond'])
     expect(said(1_536, 900_000)).toEqual(['1.5 KiB', '15 minutes'])
     expect(said(2 ** 31, 7_200_000)).toEqual(['2 GiB', '2 hours'])

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { printWhy } from '../../src/cli/why.ts'
 import { endExecution, startExecution } from '../../src/db/executions.ts'
 import { recordFailure } from '../../src/db/fail.ts'
 import { recordAct, recordFirstLooks, recordLook } from '../../src/db/findings.ts'
-import { printWhy } from '../../src/fleet/why.ts'
 import type { Cause } from '../../src/sandbox/causes.ts'
 import { failure } from '../../src/sandbox/failures.ts'
 import { done, named, useWhy, type WhyTest } from './why-setup.ts'
@@ -122,7 +122,7 @@ describe('from the database', () => {
     const { id } = await ledger.at('running')
     const { operation } = await ledger.ask(id, 'snapshot', { options: { name: 'before' } })
     expect(named((await why(id)).story.at(-1)?.text)).toMatchInlineSnapshot(
-      `"The snapshot is still to be done: no worker has begun it."`,
+      `"The snapshot is still to be done: no worker has begun it. That takes one that has the backend test and works on the queue snapshot."`,
     )
     await ledger.ask(id, 'pause')
     await ledger.ask(id, 'resume')

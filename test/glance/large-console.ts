@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Events } from '../../src/events.ts'
-import { createFleet } from '../../src/fleet/fleet.ts'
+import { openFleet } from '../../src/fleet/open-fleet.ts'
 import { openStore } from '../../src/queues/bullmq/open-store.ts'
 import { createApp } from '../../src/web/app.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -12,7 +12,7 @@ import { idOf, fleet as name, ROWS } from './large-fleet.ts'
 export function describeLargeConsole(database: () => TestDatabase): void {
   describe('the console', () => {
     let counting: ReturnType<typeof countingDb>
-    let fleet: ReturnType<typeof createFleet>
+    let fleet: ReturnType<typeof openFleet>
     let app: ReturnType<typeof createApp>
     beforeAll(async () => {
       counting = countingDb(database().url)
@@ -24,7 +24,7 @@ export function describeLargeConsole(database: () => TestDatabase): void {
         role: 'producer',
         events,
       })
-      fleet = createFleet({ databaseUrl: database().url, fleet: name }, { handle: counting.handle, store, events })
+      fleet = openFleet({ databaseUrl: database().url, fleet: name }, { handle: counting.handle, store, events })
       app = createApp(fleet)
     })
     afterAll(async () => {

@@ -147,7 +147,11 @@ describe(`in a database of ${ROWS} sandboxes`, () => {
     expect(new Set(overview.counts.map(({ state }) => state))).toEqual(new Set(counted.rows.map(({ state }) => state)))
     for (const list of [overview.stuck, overview.atRisk, overview.failing]) expect(list).toHaveLength(20)
     expect(overview.stuckCount).toBeGreaterThan(20)
-    expect(overview.resumes.failed).toEqual([{ errorType: 'sandbox_unreachable', count: 288 }])
+    // A day of five minutes each; the oldest of them may have become older than a day since they were made.
+    const [failed, ...noOthers] = overview.resumes.failed
+    expect(noOthers).toEqual([])
+    expect(failed?.errorType).toBe('sandbox_unreachable')
+    expect([287, 288]).toContain(failed?.count)
     expect(overview.orphans.map(({ direction }) => direction)).toEqual([
       'missing_there',
       'missing_there',

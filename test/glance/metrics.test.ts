@@ -76,13 +76,27 @@ test('what could not be written down is kept, and written the next time', async 
   const { db } = world
   const tally = new Tally({ db, fleet: 'kept', clock, events })
   await sql`alter table sandman.tallies rename to away`.execute(db)
+  const answered = (durationMs: number) =>
+    events.emit('provider.answered', { backend: 'test', call: 'look', durationMs })
   events.emit('request.failed')
-  await tally.flush()
+  answered(5)
+  const flushing = tally.flush()
+  await Promise.resolve() // by now it is on its way, and what happens is counted for the next time
+  answered(7)
+  answered(700)
+  await flushing
   expect(events.count('tally.not_added')).toBe(1)
   events.emit('request.failed')
   await sql`alter table sandman.away rename to tallies`.execute(db)
   await tally.close()
-  expect(await readTallies(db, 'kept')).toEqual([{ name: 'sandman_requests_failed_total', labels: {}, value: 2 }])
+  const look = { backend: 'test', call: 'look' }
+  expect(await readTallies(db, 'kept')).toEqual([
+    { name: 'sandman_provider_call_duration_seconds_bucket', labels: { ...look, le: '0.01' }, value: 2 },
+    { name: 'sandman_provider_call_duration_seconds_bucket', labels: { ...look, le: '1' }, value: 1 },
+    { name: 'sandman_provider_call_duration_seconds_sum', labels: look, value: expect.closeTo(0.712) },
+    { name: 'sandman_provider_calls_total', labels: { ...look, answer: 'ok' }, value: 3 },
+    { name: 'sandman_requests_failed_total', labels: {}, value: 2 },
+  ])
 })
 
 test('there are only as many series as there are words, whatever an event says', async () => {

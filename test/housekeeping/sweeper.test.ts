@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/index.ts'
+import { sweeperQueue } from '../../src/queues/sweeper.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
 import type { FakeInstance } from '../support/provider/cloud.ts'
@@ -49,6 +50,21 @@ describeWorld(
         })
       }
       for (const each of healthy) expect((await world().fleet.get(each.id)).state).toBe('running')
+    })
+
+    test('ends the schedule of a backend that no worker has had for a whole round, and waits for one until then', async () => {
+      const { eye } = world()
+      const keeper = housekeeper(world())
+      const schedules = async () => {
+        const sweeper = (await eye.all()).find(({ name }) => name === 'sweeper')
+        return (await sweeper?.queue.getJobSchedulers())?.map(({ key }) => key)
+      }
+      await eye.schedule(sweeperQueue, 'sweeper-past', { backend: 'past', act: true, asked: false })
+      expect(await keeper.sweep('past')).toMatchObject({ kind: 'snoozed' })
+      expect(await schedules()).toContain('sweeper-past')
+      const madeAt = new Date(Date.now() - keeper.deps.housekeeping.roundMs - 1_000)
+      expect(await keeper.sweep('past', { madeAt })).toMatchObject({ kind: 'superseded' })
+      expect(await schedules()).not.toContain('sweeper-past')
     })
 
     test('dismisses what was suspected once and is there again', async () => {

@@ -1,5 +1,4 @@
-import { mkdtemp, statfs } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdtemp } from 'node:fs/promises'
 import path from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
@@ -10,6 +9,7 @@ import { Events } from '../../src/events.ts'
 import { migrateAll } from '../../src/fleet/migrate.ts'
 import { TEMPLATE_DATABASE } from './database.ts'
 import { offerEngine } from './docker/offer-engine.ts'
+import { quickFolder } from './quick-folder.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -45,19 +45,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
     if (process.env.REDIS_URL !== undefined) await removeTestKeys(process.env.REDIS_URL)
     await Promise.all([postgres.stop(), redis?.stop(), engine.stop()])
   }
-}
-
-/** What the databases of a whole run may need at once, with much to spare: a copy is 10 MB, and the largest are some hundreds. */
-const ROOM_BYTES_MIN = 4_000_000_000
-
-/**
- * In memory, where there is room for it. Hundreds of databases are made and dropped in a run, each of them some hundreds of files, and
- * ext4 looks at every inode that was freed a moment ago before it finds one for the next file: that took a tenth of all the time.
- */
-async function quickFolder(): Promise<string> {
-  const memory = await statfs('/dev/shm').catch(() => undefined)
-  const room = memory ? memory.bavail * memory.bsize : 0
-  return room >= ROOM_BYTES_MIN && os.freemem() >= ROOM_BYTES_MIN ? '/dev/shm' : os.tmpdir()
 }
 
 /** Migrated once; every test file gets a copy of it. */

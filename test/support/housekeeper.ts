@@ -3,6 +3,7 @@ import { openLocalBackend } from '../../src/backends/local/backend.ts'
 import type { Clock } from '../../src/clock.ts'
 import { Events } from '../../src/events.ts'
 import { ring, ringForExecutions } from '../../src/fleet/bell.ts'
+import { endSweeps } from '../../src/fleet/schedules.ts'
 import { HOUSEKEEPING, type Patience } from '../../src/index.ts'
 import type { Housekeeping, Keep } from '../../src/jobs/housekeeping.ts'
 import { type ReapDeps, reap } from '../../src/jobs/reap.ts'
@@ -57,6 +58,7 @@ export function housekeeper(world: World, options: Options = {}) {
     destroyMax: options.destroyMax ?? 100,
     mayAct: options.mayAct ?? true,
     housekeeping: { ...HOUSEKEEPING, ...options.housekeeping },
+    endSweeps: (backend) => endSweeps(eye, backend),
   }
   const { signal: forever } = new AbortController()
 
@@ -68,8 +70,10 @@ export function housekeeper(world: World, options: Options = {}) {
     },
     reap: (): Promise<Outcome> => reap(deps, { signal: forever }),
     /** One tick. `asked`: a whole new round, however long it takes. */
-    sweep: (backend = 'test', { act = true, asked = false, signal = forever } = {}): Promise<Outcome> =>
-      sweep(deps, { backend, act, asked }, { signal, madeAt: new Date() }),
+    sweep: (
+      backend = 'test',
+      { act = true, asked = false, signal = forever, madeAt = new Date() } = {},
+    ): Promise<Outcome> => sweep(deps, { backend, act, asked }, { signal, madeAt }),
     /** A whole round, the time that has to be between two looks, and the second looks. */
     async sweepTwice(backend = 'test'): Promise<void> {
       await this.sweep(backend, { asked: true })

@@ -30,13 +30,9 @@ export function machinesMarkedBy(variable: string) {
     const until = Date.now() + STANDSTILL_MS_MAX
     while (Date.now() < until) {
       const all = findProcesses(...names)
-      const stopped = new Set(all.filter(({ state }) => 'Tt'.includes(state)).map(({ pid }) => pid))
-      const moving = all.filter(({ pid }) => !stopped.has(pid))
-      for (const { pid } of moving) signal(pid, 'SIGSTOP')
-      // One in the middle of a vfork waits for its child, which was stopped first: it does not move either.
-      const waits = ({ pid, state }: Seen) =>
-        state === 'D' && all.some((one) => one.parent === pid && stopped.has(one.pid))
-      const now = moving.every(waits) ? all.map(({ pid }) => pid).join(' ') : undefined
+      for (const { pid, state } of all) if (!isStopped(state)) signal(pid, 'SIGSTOP')
+      const moving = movingAmong(all)
+      const now = moving.length === 0 ? all.map(({ pid }) => pid).join(' ') : undefined
       if (now !== undefined && now === before) return
       before = now
       if (moving.length > 0) await sleep(LOOK_AGAIN_MS)
@@ -69,6 +65,14 @@ export function machinesMarkedBy(variable: string) {
   }
 
   return { membersAmong, findProcesses, freeze, thaw, killOnce, killAll }
+}
+
+const isStopped = (state: string) => 'Tt'.includes(state)
+
+/** Those that do not stand still. One in the middle of a vfork waits for its child, which was stopped first: it does not move either. */
+export function movingAmong(all: Seen[]): Seen[] {
+  const parentsOfStopped = new Set(all.filter(({ state }) => isStopped(state)).map(({ parent }) => parent))
+  return all.filter(({ pid, state }) => !isStopped(state) && !(state === 'D' && parentsOfStopped.has(pid)))
 }
 
 /** One that has ended meanwhile needs no signal. */

@@ -23,9 +23,10 @@ export class SandmanProcess {
       env = {},
       cwd,
       detached = false,
-    }: { env?: Record<string, string | undefined>; cwd?: string; detached?: boolean } = {},
+      main = MAIN,
+    }: { env?: Record<string, string | undefined>; cwd?: string; detached?: boolean; main?: string } = {},
   ) {
-    this.child = spawn(process.execPath, [MAIN, ...args], {
+    this.child = spawn(process.execPath, [main, ...args], {
       cwd,
       detached,
       // Nothing of the shell that runs the tests, except where programs are.

@@ -110,7 +110,7 @@ export function testBackend({
         if (total === String(at)) yield { bytes: new Uint8Array(), cursor: String(at), isLast: true }
       } catch (error) {
         signal.throwIfAborted()
-        if (error instanceof BackendError) throw error
+        if (error instanceof BackendError || (error as Error).cause instanceof BackendError) throw error
         throw new BackendError('sandbox_unreachable', 'The stream of the test provider was cut.', { cause: error })
       }
     },

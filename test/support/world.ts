@@ -52,6 +52,8 @@ export const UNSCHEDULED: QueueName[] = QUEUE_NAMES.filter((name) => !('everyMs'
 export type World = Awaited<ReturnType<typeof createWorld>>
 
 type WorldParts = {
+  /** For apps that do not say which fleet they mean. Defaults to one that nobody else has. */
+  fleet?: string
   redisUrl?: string
   databaseUrl?: string
   provider?: FakeProvider

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
-import type { Token } from '../../src/config.ts'
+import type { Token } from '../../src/config-values.ts'
 import { createFleet } from '../../src/index.ts'
 import { openStore } from '../../src/queues/bullmq/open-store.ts'
 import { Producer } from '../../src/queues/bullmq/producer.ts'
@@ -91,6 +91,8 @@ describeStores('the site', (kind) => {
     const most = `activeQueue=${queues[1]?.name}&status=waiting-children&page=10000&jobsPerPage=100`
     expect((await get(`/queues/api/queues?${most}`)).status).toBe(200)
     expect((await get('/queues/api/queues?activeQueue=&status=&page=&jobsPerPage=')).status).toBe(200)
+    for (const jobId of ['%00', 'a%00b', '%2500'])
+      expect((await get(`/queues/api/queues/${queues[0]?.name}/${jobId}`)).status, jobId).toBe(404)
     expect(events.count('request.failed')).toBe(0)
 
     const failed = await get('/queues/api/job-schedulers?queueName=%25')

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Scope } from '../../src/config.ts'
+import type { Scope } from '../../src/config-values.ts'
 import { buildApp } from '../../src/web/app.ts'
 import type { Route, Routes, WebApp } from '../../src/web/routes.ts'
 import { SECRETS, TOKENS, useFleet, WRONG } from './setup.ts'

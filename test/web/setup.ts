@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from 'vitest'
-import type { Token } from '../../src/config.ts'
+import type { Token } from '../../src/config-values.ts'
 import { createFleet, type Fleet } from '../../src/index.ts'
 import { type AppOptions, buildApp } from '../../src/web/app.ts'
 import type { Routes } from '../../src/web/routes.ts'

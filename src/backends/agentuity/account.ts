@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { APIClient, Logger } from '@agentuity/server'
+import { optionalPackage } from '../../optional-package.ts'
 import { BackendError } from '../backend.ts'
 
 export type AgentuityOptions = {
@@ -56,12 +57,7 @@ export type Account = {
 
 export async function openAccount(options: AgentuityOptions): Promise<Account> {
   const { fleet, orgId, patience } = options
-  const sdk = await import('@agentuity/server').catch((error: unknown) => {
-    throw new Error(
-      'The package `@agentuity/server` cannot be loaded. Install it (npm install @agentuity/server) where the worker runs.',
-      { cause: error },
-    )
-  })
+  const sdk = await optionalPackage('@agentuity/server', 'The backend agentuity', () => import('@agentuity/server'))
   const apiKey = options.apiKey ?? sdk.getEnv('AGENTUITY_SDK_KEY')
   if (!apiKey)
     throw new BackendError(

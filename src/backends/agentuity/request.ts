@@ -42,7 +42,7 @@ const THINGS = {
  * Whether Agentuity itself says that there is no such thing. The SDK keeps only the status of a 404, which any gateway can say; so
  * it is asked for once more, and what is said is read here.
  */
-export async function isGone(account: Account, thing: keyof typeof THINGS, id: string, call: Call): Promise<boolean> {
+async function isGone(account: Account, thing: keyof typeof THINGS, id: string, call: Call): Promise<boolean> {
   const { path, code } = THINGS[thing]
   const query = account.orgId === undefined ? '' : `?orgId=${encodeURIComponent(account.orgId)}`
   const said = await ask(account, call, async (_sdk, client) => {

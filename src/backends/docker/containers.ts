@@ -113,7 +113,7 @@ export class Moved extends BackendError {
 }
 
 /** Does something to a container, by a name that says in which state it has to be. */
-export async function change(
+async function change(
   { engine }: Site,
   name: string,
   asked: Omit<Asked, 'path'> & { what?: string; isDone?: (error: Refusal) => boolean },

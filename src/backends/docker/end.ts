@@ -21,7 +21,7 @@ export async function endInstance(site: Site, target: Target, call: Call): Promi
 }
 
 /** All but the agent's container. */
-export async function removeRest(site: Site, { ref, isAdopted, agent, sidecar }: Instance, call: Call): Promise<void> {
+async function removeRest(site: Site, { ref, isAdopted, agent, sidecar }: Instance, call: Call): Promise<void> {
   if (sidecar)
     await remove(site, sidecar.Id, call).catch((error: unknown) => {
       if (!(error instanceof Moved)) throw error // it is gone

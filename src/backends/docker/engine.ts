@@ -2,6 +2,7 @@ import http, { type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import { inspect } from 'node:util'
 import type Dockerode from 'dockerode'
+import { optionalPackage } from '../../optional-package.ts'
 import { BackendError, type Call } from '../backend.ts'
 import { Refusal, Unreadable } from './errors.ts'
 
@@ -51,9 +52,7 @@ export class Engine {
   }
 
   static async open(connection: Connection | undefined): Promise<Engine> {
-    const { default: Docker } = await import('dockerode').catch((cause: unknown) => {
-      throw new Error('The Docker backend needs the package `dockerode`: install it beside sandman.', { cause })
-    })
+    const { default: Docker } = await optionalPackage('dockerode', 'The backend docker', () => import('dockerode'))
     // Whoever says where it is does not want a part of the environment's DOCKER_HOST besides.
     const elsewhere = { host: undefined, port: undefined, protocol: undefined, pathPrefix: undefined }
     return new Engine(new Docker(connection && ({ ...elsewhere, ...connection } as Connection)))

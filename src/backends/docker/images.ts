@@ -73,7 +73,8 @@ export async function untag({ engine }: Site, name: string, call: Call): Promise
   try {
     await engine.json<object[]>({ method: 'DELETE', path: `/images/${name}`, query: { force: true } }, call)
   } catch (error) {
-    if (!isAbsent(error, 'image', name)) throw error
+    // In other words when somebody else takes the same name away in this moment.
+    if (!isAbsent(error, 'image', name) && !says(error, 404, /reference does not exist/i)) throw error
   }
 }
 

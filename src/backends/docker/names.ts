@@ -110,4 +110,4 @@ function imageOf(home: Home, ref: string, what: string): string {
   return `${repositoryOf(home)}:${home.fleet}.${whose}.${what}`
 }
 
-export const repositoryOf = ({ engine }: Home) => `sandman/${engine}`
+const repositoryOf = ({ engine }: Home) => `sandman/${engine}`

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ApiClient, ConnectionConfig } from 'e2b'
+import { optionalPackage } from '../../optional-package.ts'
 import { BackendError } from '../backend.ts'
 
 export type E2bOptions = {
@@ -34,11 +35,7 @@ const REQUEST_TIMEOUT_MS = 30_000
 
 export async function openAccount(options: E2bOptions): Promise<Account> {
   const { fleet, apiKey, apiUrl, domain, sandboxUrl, requestTimeoutMs = REQUEST_TIMEOUT_MS, previewUrl } = options
-  const sdk = await import('e2b').catch((error: unknown) => {
-    throw new Error('The package `e2b` cannot be loaded. Install it (npm install e2b) where the worker runs.', {
-      cause: error,
-    })
-  })
+  const sdk = await optionalPackage('e2b', 'The backend e2b', () => import('e2b'))
   const config = new sdk.ConnectionConfig({
     ...(apiKey !== undefined && { apiKey }),
     ...(apiUrl !== undefined && { apiUrl }),

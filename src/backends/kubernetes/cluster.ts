@@ -1,6 +1,7 @@
 import type { RequestOptions } from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
 import { SandmanError } from '../../errors.ts'
+import { optionalPackage } from '../../optional-package.ts'
 import { BackendError, type Call } from '../backend.ts'
 import { Api } from './api.ts'
 import { Unreadable } from './errors.ts'
@@ -58,9 +59,11 @@ export type Cluster = {
 
 export async function openCluster(backend: KubernetesBackendName, options: KubernetesOptions) {
   const { fleet } = options
-  const sdk = await import('@kubernetes/client-node').catch((cause: unknown) => {
-    throw new Error('Kubernetes needs the package `@kubernetes/client-node`: install it beside sandman.', { cause })
-  })
+  const sdk = await optionalPackage(
+    '@kubernetes/client-node',
+    `The backend ${backend}`,
+    () => import('@kubernetes/client-node'),
+  )
   const config = readConfig(sdk, options)
   const namespace = options.namespace ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default'
   const api = new Api(config)
@@ -117,7 +120,7 @@ function socketsOf({ Exec }: Sdk, config: KubeConfig): Sockets {
 const NOWHERE = 'http://localhost:8080'
 
 /** A namespace keeps its uid for as long as there is anything in it; no other one, of whichever cluster, has the same. */
-export async function findHome(api: Api, fleet: string, namespace: string, call: Call): Promise<Home> {
+async function findHome(api: Api, fleet: string, namespace: string, call: Call): Promise<Home> {
   const path = `/api/v1/namespaces/${namespace}`
   const { kind, metadata } = await api.json<{ kind?: string; metadata?: { uid?: string } }>({ path }, call)
   if (kind !== 'Namespace' || !metadata?.uid) throw new Unreadable(`GET ${path}`, JSON.stringify({ kind, metadata }))

@@ -40,7 +40,7 @@ export async function deletePod(
   await whenGone(cluster, { name, uid }, ref, call, everyMs)
 }
 
-export async function whenGone(
+async function whenGone(
   cluster: Cluster,
   { name, uid }: Pick<Pod, 'name' | 'uid'>,
   ref: string,

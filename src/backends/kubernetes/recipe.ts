@@ -6,7 +6,7 @@ import type { KubernetesOptions } from './cluster.ts'
 import { AGENT_CONTAINER, SIDECAR_CONTAINER } from './pod.ts'
 
 /** Where an agent works, and what is its home. Nothing else of an image may be written by whoever is not its owner. */
-export const WORKSPACE = '/workspace'
+const WORKSPACE = '/workspace'
 export const WORKSPACE_VOLUME = 'workspace'
 
 /** Nobody's, in most images: pods that are said to be restricted must not run as root. */

@@ -12,6 +12,30 @@ export const dev = defineCommand({
   run: async ({ session }) => (await import('../roles.ts')).dev(session),
 })
 
+export const demo = defineCommand({
+  name: 'demo',
+  group: 'Processes',
+  summary: 'see five ways in which sandboxes get lost, and what becomes of them here',
+  about:
+    'Plays five incidents with real processes on this machine: what the usual code does beside what Sandman does. It takes less than a minute, needs nothing, and leaves nothing behind: it has a Postgres, a worker and a console of its own, and shows itself there, too.',
+  options: {
+    only: {
+      value: '<A,C>',
+      offers: ['A', 'B', 'C', 'D', 'E'],
+      help: 'Only these incidents, separated by commas.',
+    },
+    keep: { help: 'When it is over, keep its console until Enter or Ctrl-C.' },
+    json: { help: 'Print all that was shown as one object, when it is over. All incidents are played at once then.' },
+  },
+  examples: [
+    ['sandman demo', 'what npm run demo runs'],
+    ['sandman demo --only A,E --keep', 'two of them, and time to look around in the console'],
+    ['sandman demo --json', 'what was seen, for a script'],
+  ],
+  exits: ['interrupted'],
+  run: async (invocation) => (await import('../demo.ts')).demo(invocation),
+})
+
 export const web = defineCommand({
   name: 'web',
   group: 'Processes',

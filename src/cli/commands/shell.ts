@@ -1,6 +1,6 @@
 import { defineCommand } from '../command.ts'
 
-export const SHELLS = ['bash', 'zsh', 'fish'] as const
+const SHELLS = ['bash', 'zsh', 'fish'] as const
 
 export const completion = defineCommand({
   name: 'completion',

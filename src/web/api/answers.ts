@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import type { Finding, Overdue, Sweep } from '../../fleet/sweep.ts'
 import type { Checkpoint, Execution, OperationError, SandboxEvent } from '../../fleet/views.ts'
+import { CHECKPOINT_KINDS, CHECKPOINT_STATUSES } from '../../sandbox/checkpoints.ts'
 import { EXECUTION_REASONS, EXECUTION_STATUSES } from '../../sandbox/executions.ts'
 import { FAILURES } from '../../sandbox/failures.ts'
 import { FINDINGS } from '../../sandbox/findings.ts'
 import { KINDS } from '../../sandbox/judge.ts'
 import { LIMIT_NAMES } from '../../sandbox/limits.ts'
+import { OPERATION_OUTCOMES, OPERATION_STATUSES } from '../../sandbox/operations.ts'
 import { GONE_REASONS, STATES } from '../../sandbox/states.ts'
 import type {
   answerView,
@@ -27,8 +29,8 @@ const length = z.string().describe('A duration such as `90s`, `15m` or `24h`.')
 export const CheckpointBody = describes<Checkpoint>()(
   z.strictObject({
     id: z.string(),
-    kind: z.enum(['pause', 'snapshot']),
-    status: z.enum(['ready', 'missing', 'deleted']),
+    kind: z.enum(CHECKPOINT_KINDS),
+    status: z.enum(CHECKPOINT_STATUSES),
     provider_ref: z.string(),
     name: z.string().nullable(),
     size_bytes: z.int().nullable(),
@@ -80,8 +82,8 @@ export const OperationBody = describes<ReturnType<typeof operationView>>()(
     id: z.string(),
     sandbox_id: z.string(),
     kind: z.enum(KINDS),
-    status: z.enum(['waiting', 'active', 'succeeded', 'failed', 'refused']),
-    outcome: z.enum(['done', 'already_done', 'respawned']).nullable(),
+    status: z.enum(OPERATION_STATUSES),
+    outcome: z.enum(OPERATION_OUTCOMES).nullable(),
     error: OperationErrorBody.nullable(),
     checkpoint: z.string().nullable().describe('The id of the checkpoint that it made, or found.'),
     attempt: z.int(),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Scope } from '../../config.ts'
+import type { Scope } from '../../config-values.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import { TeardownRequest } from '../../fleet/requests.ts'
 import { explain, problem } from '../problem.ts'

@@ -148,13 +148,13 @@ function answers({ answers, others = [] }: Endpoint): Operation['responses'] {
 }
 
 /** What every request may be told, and what those may be told besides that carry something or ask for something. */
-function problems({ path, mayFail, method }: Endpoint, hasBody: boolean): Operation['responses'] {
+function problems({ path, mayFail }: Endpoint, hasBody: boolean): Operation['responses'] {
   const statuses = new Set<number>([401, 403, 422, 429, 500, 503])
   if (path.includes(':id')) statuses.add(404)
   if (hasBody) for (const status of [400, 413, 415]) statuses.add(status)
   if (mayFail) for (const status of [409, ...Object.values(FAILURE_STATUSES)]) statuses.add(status)
   const content = { 'application/problem+json': { schema: { $ref: refTo('Problem') } } }
-  const told = [...statuses].sort().map((status) => [status, { description: STATUS_CODES[status] ?? method, content }])
+  const told = [...statuses].sort().map((status) => [status, { description: STATUS_CODES[status] as string, content }])
   return Object.fromEntries(told)
 }
 

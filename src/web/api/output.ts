@@ -1,5 +1,6 @@
 import type { Fleet } from '../../fleet/fleet.ts'
 import type { OutputPiece } from '../../fleet/output.ts'
+import { KEEP_ALIVE_MS } from '../keep-alive.ts'
 import { explain, problemBody } from '../problem.ts'
 import { encode } from './answer-schema.ts'
 import { ExecutionBody } from './answers.ts'
@@ -7,9 +8,6 @@ import { textPieces } from './text-pieces.ts'
 
 export const ENCODINGS = ['text', 'base64'] as const
 export type Encoding = (typeof ENCODINGS)[number]
-
-/** While nothing is printed, a comment is sent so often: shorter than any proxy takes for the end of a connection. */
-export const KEEP_ALIVE_MS = 15_000
 
 type Reading = {
   executionId: string

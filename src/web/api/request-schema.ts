@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { parseDurationMs } from '../../config.ts'
+import { DURATION, parseDurationMs, printDuration } from '../../duration.ts'
 import { SandmanError } from '../../errors.ts'
 import { DURATIONS } from '../../fleet/requests.ts'
-import { printDuration } from '../../wire/durations.ts'
 import { snake } from '../../wire/naming.ts'
+import type { FieldProblem } from '../problem.ts'
 
 /** Something that reads what came over the wire, and can say what it takes. */
 export type Reader<Read> = { readonly schema: z.ZodType; read(given: unknown): Read }
@@ -49,7 +49,7 @@ function durationAsText(library: z.ZodType): z.ZodType {
   }
   return z
     .string(message)
-    .regex(/^\d{1,15}(ms|s|m|h|d)$/, message)
+    .regex(DURATION, message)
     .refine(isWithin, message)
     .pipe(library as z.ZodType<unknown, string>)
     .describe(
@@ -66,8 +66,6 @@ function toLibrary(library: z.ZodType, given: unknown): unknown {
   const read = fields.map(([name, field]) => [name, toLibrary(field, (given as Record<string, unknown>)[snake(name)])])
   return Object.fromEntries(read.filter(([, value]) => value !== undefined))
 }
-
-export type FieldProblem = { field: string; message: string }
 
 /** Or an error that names every field that is wrong, as the caller has written it. */
 export function parse<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {

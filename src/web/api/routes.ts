@@ -6,7 +6,7 @@ import { ENDPOINTS } from './endpoints.ts'
 import { openApi } from './openapi.ts'
 import { referencePage } from './reference.ts'
 
-const METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+const METHODS: readonly Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** What programs ask for, below `/v1`, and what tells people and tools about it. */
 export function serveApi(routes: Routes, fleet: Fleet): void {

@@ -1,4 +1,5 @@
 import type { OutputPiece } from '../../fleet/output.ts'
+import { unfinishedBytes } from '../utf8.ts'
 
 export type TextPiece = { from: number; to: number; text: string }
 
@@ -16,22 +17,11 @@ export async function* textPieces(pieces: AsyncIterable<OutputPiece>): AsyncGene
     }
     const bytes = held ? Buffer.concat([held.bytes, piece.bytes]) : Buffer.from(piece.bytes)
     const from = held?.from ?? piece.from
-    const whole = bytes.length - unfinished(bytes)
+    const whole = bytes.length - unfinishedBytes(bytes)
     held = whole < bytes.length ? { from: from + whole, to: piece.to, bytes: bytes.subarray(whole) } : undefined
     if (whole > 0) yield decode({ from, to: from + whole, bytes: bytes.subarray(0, whole) })
   }
   if (held) yield decode(held)
-}
-
-/** How many bytes at the end begin a character that has more of them. */
-function unfinished(bytes: Uint8Array): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-    const byte = bytes[bytes.length - back] as number
-    if ((byte & 0b1100_0000) === 0b1000_0000) continue // it goes on with one that began before
-    const length = byte >= 0b1111_0000 ? 4 : byte >= 0b1110_0000 ? 3 : byte >= 0b1100_0000 ? 2 : 1
-    return length > back ? back : 0
-  }
-  return 0
 }
 
 function decode({ from, to, bytes }: OutputPiece): TextPiece {

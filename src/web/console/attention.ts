@@ -1,8 +1,9 @@
 import { html } from 'hono/html'
 import type { AtRisk, Failing, Overview, Stuck } from '../../fleet/overview.ts'
+import { capital, inWords } from '../../fleet/words.ts'
 import { FAILURES } from '../../sandbox/failures.ts'
 import { badge, type Tone } from './badges.ts'
-import { idLink, linked, shown, words } from './shown.ts'
+import { idLink, linked, shown } from './shown.ts'
 import { ageOf, number } from './times.ts'
 import type { Html, View } from './view.ts'
 
@@ -64,8 +65,10 @@ function row(
 function stuckRow(view: View, each: Stuck): Html {
   const { kind, attempt, lastError, operationId, since, state } = each
   const why = lastError
-    ? html`${words(lastError.errorType)}: ${linked(view, lastError.message, 300)}`
-    : 'no attempt has said why.'
+    ? html`${inWords(lastError.errorType)}: ${linked(view, lastError.message, 300)}`
+    : attempt === 0
+      ? 'no worker that takes its queue and has its backend has come.'
+      : 'no attempt has said why.'
   const text = html`${idLink(view, operationId)} is ${attempt === 0 ? 'not begun' : `at attempt ${attempt}`}, and the sandbox is ${state}: ${why}`
   return row(view, 'busy', kind, each, since, operationId, text)
 }
@@ -74,7 +77,7 @@ function riskRow(view: View, each: AtRisk): Html {
   return row(
     view,
     'bad',
-    words(each.why),
+    inWords(each.why),
     each,
     each.at,
     `${each.why}-${each.sandboxId}`,
@@ -85,9 +88,5 @@ function riskRow(view: View, each: AtRisk): Html {
 function failingRow(view: View, each: Failing): Html {
   const { error, kind, operationId, at } = each
   const text = html`${idLink(view, operationId)}: ${linked(view, error.message, 300)} <b>${capital(FAILURES[error.errorType].app)}.</b>`
-  return row(view, 'bad', `${kind}: ${words(error.errorType)}`, each, at, operationId, text)
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1)
+  return row(view, 'bad', `${kind}: ${inWords(error.errorType)}`, each, at, operationId, text)
 }

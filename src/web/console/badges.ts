@@ -1,7 +1,7 @@
 import { html } from 'hono/html'
 import type { Execution, Operation, Sandbox } from '../../fleet/views.ts'
+import { inWords } from '../../fleet/words.ts'
 import { isSettled, type State } from '../../sandbox/states.ts'
-import { words } from './shown.ts'
 import type { Html } from './view.ts'
 
 export type Tone = 'good' | 'sleep' | 'busy' | 'bad' | 'over'
@@ -29,7 +29,7 @@ export function toneOfState(state: State): Tone {
 }
 
 export function stateBadge({ state, goneReason }: Pick<Sandbox, 'state' | 'goneReason'>, size = ''): Html {
-  return badge(toneOfState(state), goneReason ? `gone: ${words(goneReason)}` : state, size)
+  return badge(toneOfState(state), goneReason ? `gone: ${inWords(goneReason)}` : state, size)
 }
 
 const STATUS_TONES = {
@@ -43,7 +43,7 @@ const STATUS_TONES = {
   cancelled: 'over',
 } as const satisfies Record<Execution['status'] | Operation['status'], Tone>
 
-export function toneOfStatus(status: keyof typeof STATUS_TONES): Tone {
+function toneOfStatus(status: keyof typeof STATUS_TONES): Tone {
   return STATUS_TONES[status]
 }
 
@@ -54,6 +54,6 @@ export function executionBadge({ status, reason }: Pick<Execution, 'status' | 'r
 
 export function operationBadge(operation: Operation): Html {
   const { status, outcome, error } = operation
-  const text = error ? `${status}: ${error.errorType}` : outcome && outcome !== 'done' ? words(outcome) : status
+  const text = error ? `${status}: ${error.errorType}` : outcome && outcome !== 'done' ? inWords(outcome) : status
   return badge(toneOfStatus(status), text)
 }

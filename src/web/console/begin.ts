@@ -3,15 +3,17 @@ import type { Html, View } from './view.ts'
 
 /** What a fleet without sandboxes shows: how to make the first one. */
 export function begin(view: View, origin: string): Html {
+  // Who has not logged in did not have to, and has no token.
+  const token = view.user === undefined ? '' : '  -H "Authorization: Bearer $SANDMAN_TOKEN" \\\n'
   const examples = [
     [
       'With curl',
       `curl -X POST ${origin}${view.at('/v1/sandboxes')}?wait=30s \\
-  -H "Authorization: Bearer $SANDMAN_TOKEN" \\
-  -H "Content-Type: application/json" \\
+${token}  -H "Content-Type: application/json" \\
   -d '{"backend":"local","agent":{"command":["sh","-c","while :; do date; sleep 1; done"]}}'`,
     ],
     ['On the command line', 'npx sandman ls --watch\nnpx sandman why <id>'],
+    ['What it is for, played live in a fleet of its own', 'npx sandman demo'],
     [
       'From TypeScript',
       `import { createFleet } from 'sandman'

@@ -1,12 +1,13 @@
 import { html } from 'hono/html'
 import type { Execution, Sandbox } from '../../fleet/views.ts'
+import { size } from '../../fleet/words.ts'
 import { EXECUTION_REASONS } from '../../sandbox/executions.ts'
 import { executionBadge, stateBadge } from './badges.ts'
 import { layout } from './layout.ts'
 import { liveOf } from './live-path.ts'
 import { outputBox, type Tail } from './output.ts'
 import { idLink, linked, shown, shownCommand } from './shown.ts'
-import { ageOf, bytes, moment, number, span } from './times.ts'
+import { ageOf, moment, number, span } from './times.ts'
 import type { Html, View } from './view.ts'
 
 type Parts = { execution: Execution; sandbox: Sandbox; tail: Tail }
@@ -64,7 +65,7 @@ function executionFacts(view: View, execution: Execution, sandbox: Sandbox): Htm
       'Took',
       startedAt && (endedAt ? span(endedAt.getTime() - startedAt.getTime()) : html`${ageOf(view, startedAt)} so far`),
     ],
-    ['Printed', bytes(execution.outputBytes)],
+    ['Printed', size(execution.outputBytes)],
     ['Breaks in a row', execution.breaks > 0 && number(execution.breaks)],
     ['Woken by', execution.wakeOperationId && idLink(view, execution.wakeOperationId)],
     ['Must end', endedAt === null && hardDeadlineAt && html`in ${ageOf(view, hardDeadlineAt)}`],

@@ -1,9 +1,9 @@
 import { html } from 'hono/html'
 import type { Checkpoint, Sandbox } from '../../fleet/views.ts'
-import { duration } from '../../fleet/words.ts'
+import { checkpointSize, duration } from '../../fleet/words.ts'
 import { badge } from './badges.ts'
 import { idLink, shown } from './shown.ts'
-import { ageOf, bytes, moment } from './times.ts'
+import { ageOf, moment } from './times.ts'
 import type { Html, View } from './view.ts'
 
 /** What is known of a sandbox. */
@@ -80,7 +80,7 @@ function row(
   const tone = status === 'ready' ? (isResting ? 'sleep' : 'good') : status === 'missing' ? 'bad' : 'over'
   return html`<li data-key="${id}">
     ${badge(tone, isResting ? 'sleeps on it' : status)}
-    <span>${kind}${name === null ? '' : html` <b>${shown(name)}</b>`} ${sizeBytes === null ? '' : html`<span class="muted">${bytes(sizeBytes)}</span>`}</span>
+    <span>${kind}${name === null ? '' : html` <b>${shown(name)}</b>`} <span class="muted">${checkpointSize(sizeBytes)}</span></span>
     <span class="muted small">${ageOf(view, createdAt)} ago</span>
     <span class="what"><code>${id}</code> ${providerRef === id ? '' : html`at its provider <code>${shown(providerRef, 200)}</code>`}
       ${view.mayOperate && status === 'ready' && html`<a href="${view.at(`/sandboxes/new?from=${id}&backend=${encodeURIComponent(backend)}`)}">New sandbox from it</a>`}</span>

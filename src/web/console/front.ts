@@ -2,16 +2,16 @@ import { html } from 'hono/html'
 import type { Health } from '../../fleet/health.ts'
 import type { Overview, QueueGlance } from '../../fleet/overview.ts'
 import type { Sweep } from '../../fleet/sweep.ts'
-import { count } from '../../fleet/words.ts'
+import { age, count, inWords } from '../../fleet/words.ts'
 import { SETTLED_STATES, STATES, type State } from '../../sandbox/states.ts'
 import { attention } from './attention.ts'
 import { badge, toneOfState } from './badges.ts'
 import { begin } from './begin.ts'
 import { layout } from './layout.ts'
 import { liveOf } from './live-path.ts'
-import { shown, words } from './shown.ts'
+import { shown } from './shown.ts'
 import { bar, spark } from './spark.ts'
-import { age, ageOf, number, span } from './times.ts'
+import { ageOf, number, span } from './times.ts'
 import { type Html, type View, withQuery } from './view.ts'
 
 /** The fleet at a glance. */
@@ -94,7 +94,7 @@ function resumes({ resumes: { succeeded, failed, p50Ms, p95Ms } }: Overview): Ht
           ${bar(percent, percent >= 99 ? 'good' : percent >= 95 ? 'busy' : 'bad')}
           <p class="small muted">Half of them took ${p50Ms === null ? '?' : span(p50Ms)} or less, 95 % ${p95Ms === null ? '?' : span(p95Ms)} or less.</p></div>`
     }
-    ${failed.length > 0 && html`<ul class="list">${failed.map(({ errorType, count }) => html`<li data-key="${errorType}">${badge('bad', words(errorType))}<span></span><span class="number">${number(count)}</span></li>`)}</ul>`}
+    ${failed.length > 0 && html`<ul class="list">${failed.map(({ errorType, count }) => html`<li data-key="${errorType}">${badge('bad', inWords(errorType))}<span></span><span class="number">${number(count)}</span></li>`)}</ul>`}
   </section>`
 }
 
@@ -138,7 +138,7 @@ function housekeeping(view: View, { orphans, sweeps }: Overview): Html {
           kind,
           open,
           endedLastDay,
-        }) => html`<tr data-key="${kind}"><th scope="row">${words(kind)} <span class="small muted">${DIRECTIONS[direction]}</span></th>
+        }) => html`<tr data-key="${kind}"><th scope="row">${inWords(kind)} <span class="small muted">${DIRECTIONS[direction]}</span></th>
         <td class="number ${open === 0 ? 'muted' : ''}">${number(open)}</td><td class="number ${endedLastDay === 0 ? 'muted' : ''}">${number(endedLastDay)}</td></tr>`,
       )}</tbody></table></div>
     ${sweeps.length === 0 ? html`<p class="none">Nothing was swept yet.</p>` : html`<ul class="list">${sweeps.map((sweep) => sweepRow(view, sweep))}</ul>`}

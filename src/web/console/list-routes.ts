@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { isSandmanError } from '../../errors.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
-import { isExecutionId, isOperationId, isSandboxId } from '../../fleet/requests.ts'
+import { isIdOf } from '../../sandbox/ids.ts'
 import type { State } from '../../sandbox/states.ts'
 import { pairs, readForm } from './form.ts'
 import { filtersIn, listPage, PAGE_SIZE } from './list.ts'
@@ -59,8 +59,8 @@ export function serveList(pages: Pages, fleet: Fleet): void {
 
 /** Whoever pastes a whole id wants its page. */
 function pageOf(id: string): string | undefined {
-  if (isSandboxId(id)) return `/sandboxes/${id}`
-  if (isOperationId(id)) return `/operations/${id}`
-  if (isExecutionId(id)) return `/executions/${id}`
+  if (isIdOf('sandbox', id)) return `/sandboxes/${id}`
+  if (isIdOf('operation', id)) return `/operations/${id}`
+  if (isIdOf('execution', id)) return `/executions/${id}`
   return undefined
 }

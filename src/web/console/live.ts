@@ -3,6 +3,7 @@ import { streamSSE } from 'hono/streaming'
 import { isSandmanError } from '../../errors.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import { ChangesRequest, parseRequest } from '../../fleet/requests.ts'
+import { KEEP_ALIVE_MS } from '../keep-alive.ts'
 import { explain, problem } from '../problem.ts'
 import type { Routes, WebContext } from '../routes.ts'
 import { type Watched, watchedIn } from './live-path.ts'
@@ -12,8 +13,6 @@ import { readable } from './terminal.ts'
 export const STREAMS_MAX = 256
 /** How often somebody who looks at the whole fleet looks again: as often as it is read anew. */
 const OVERVIEW_EVERY_MS = 5_000
-/** Shorter than any proxy gives up on a connection that says nothing. */
-const KEEP_ALIVE_MS = 15_000
 /** Then the browser comes again by itself, and is asked anew who it is. */
 const STREAM_MS_MAX = 15 * 60_000
 const AGAIN_MS = 2_000

@@ -33,7 +33,7 @@ export function newPage(view: View, { backends, given, problem, key }: Parts): H
         ${field('template', 'Template', 'The provider’s name for what it begins as: an image, a template. Left empty, the backend’s usual one.')}
         <details${given.from || given.memory || given.idle || given.hard || given.metadata || given.preview ? html` open` : ''}><summary>More</summary>
           ${field('from', 'From a checkpoint', 'Begins with the files of this one.', html` placeholder="ckpt_…"`)}
-          ${field('memory', 'Memory, in MB', 'More than that, and the system kills the agent.', html` inputmode="numeric"`)}
+          ${field('memory', 'Memory, in MiB', 'More than that, and the system kills the agent.', html` inputmode="numeric"`)}
           ${field('preview', 'Preview port', 'A port that answers HTTP once it is awake.', html` inputmode="numeric"`)}
           ${field('idle', 'Pause when idle for', 'Such as 15m. Left empty, its fleet’s limit holds.')}
           ${field('hard', 'Destroy after', 'Such as 24h, whatever it does.')}

@@ -1,8 +1,8 @@
 import { html } from 'hono/html'
 import type { Fleet } from '../../fleet/fleet.ts'
 import type { Execution } from '../../fleet/views.ts'
+import { size as sizeOf } from '../../fleet/words.ts'
 import { allReadable, readable } from './terminal.ts'
-import { bytes } from './times.ts'
 import type { Html, View } from './view.ts'
 
 /** What a page shows of an output: its end. All of it can be downloaded. */
@@ -49,7 +49,7 @@ function firstLine(all: Buffer): number {
 /** Text, and only text, in a box that can be scrolled; `console.js` adds to it what the stream tells. */
 export function outputBox(view: View, execution: Execution, tail: Tail, size = ''): Html {
   const { id, outputBytes, endedAt, truncated } = execution
-  const all = html`<a href="${view.at(`/executions/${id}/output.txt`)}" download>Download all (${bytes(outputBytes)})</a>`
+  const all = html`<a href="${view.at(`/executions/${id}/output.txt`)}" download>Download all (${sizeOf(outputBytes)})</a>`
   const empty = endedAt === null ? 'Nothing printed yet.' : 'It printed nothing.'
   return html`
     ${tail.from > 0 && html`<p class="none small">Only the end is shown. ${all}</p>`}

@@ -1,4 +1,4 @@
-import { isSandboxId } from '../../fleet/requests.ts'
+import { ID_PREFIXES, isIdOf } from '../../sandbox/ids.ts'
 
 /**
  * Where in a list somebody is: the cursor of the page, and those of the pages that came before it, so that there is a way back. The
@@ -10,16 +10,18 @@ export type Place = { cursor?: string; trail?: string }
 const TRAIL_MAX = 20
 /** The first page has no cursor, but its place in the trail. */
 const FIRST = '-'
+/** What all of them begin with is left out of the trail. */
+const PREFIX = `${ID_PREFIXES.sandbox}_`
 
 export function placeIn(query: (name: string) => string | undefined): Place {
   const cursor = query('cursor')
-  if (!isSandboxId(cursor)) return {}
+  if (!isIdOf('sandbox', cursor)) return {}
   const trail = query('trail')?.split('.').slice(-TRAIL_MAX) ?? []
-  return { cursor, trail: trail.filter((each) => each === FIRST || isSandboxId(`sbx_${each}`)).join('.') }
+  return { cursor, trail: trail.filter((each) => each === FIRST || isIdOf('sandbox', PREFIX + each)).join('.') }
 }
 
 export function placeAfter({ cursor, trail = '' }: Place, next: string): Place {
-  const here = cursor?.slice('sbx_'.length) ?? FIRST
+  const here = cursor?.slice(PREFIX.length) ?? FIRST
   const before = trail === '' ? [] : trail.split('.')
   return { cursor: next, trail: [...before, here].slice(-TRAIL_MAX).join('.') }
 }
@@ -28,5 +30,5 @@ export function placeBefore({ trail = '' }: Place): Place | undefined {
   const before = trail === '' ? [] : trail.split('.')
   const last = before.at(-1)
   if (last === undefined || last === FIRST) return undefined
-  return { cursor: `sbx_${last}`, trail: before.slice(0, -1).join('.') }
+  return { cursor: PREFIX + last, trail: before.slice(0, -1).join('.') }
 }

@@ -1,9 +1,10 @@
 import { html } from 'hono/html'
 import type { Operation } from '../../fleet/views.ts'
+import { capital, inWords } from '../../fleet/words.ts'
 import { FAILURES } from '../../sandbox/failures.ts'
 import { isVerb } from './actions.ts'
 import { badge, operationBadge } from './badges.ts'
-import { idLink, linked, words } from './shown.ts'
+import { idLink, linked } from './shown.ts'
 import { ageOf, span } from './times.ts'
 import type { Html, View } from './view.ts'
 
@@ -17,7 +18,7 @@ function card(view: View, operation: Operation): Html {
   const tone = error ? 'bad' : settledAt ? 'good' : 'busy'
   return html`<section class="card" data-key="${id}" aria-labelledby="result-h">
     <header>
-      <h2 id="result-h">${kind.charAt(0).toUpperCase()}${kind.slice(1)}</h2>
+      <h2 id="result-h">${capital(kind)}</h2>
       <ol class="steps small">
         <li>asked ${ageOf(view, createdAt)} ago</li>
         <li class="${startedAt ? '' : 'next'}">${status === 'waiting' ? 'waits for its turn' : attempt > 1 ? `attempt ${attempt}` : startedAt ? 'working' : 'accepted'}</li>
@@ -38,7 +39,7 @@ function card(view: View, operation: Operation): Html {
       !error &&
       !settledAt &&
       lastError &&
-      html`<div class="pad small">An attempt has failed as <b>${words(lastError.errorType)}</b>:
+      html`<div class="pad small">An attempt has failed as <b>${inWords(lastError.errorType)}</b>:
       ${linked(view, lastError.message)} It is tried again.</div>`
     }
   </section>`

@@ -1,4 +1,6 @@
 import { html } from 'hono/html'
+import { quoteWord } from '../../quote-word.ts'
+import { ID_DIGITS, ID_PREFIXES, kindOfId } from '../../sandbox/ids.ts'
 import { UNSEEN } from '../../unseen.ts'
 import type { Html, View } from './view.ts'
 
@@ -15,7 +17,12 @@ function hex(character: string): string {
   return (character.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')
 }
 
-const ID = /\b((?:sbx|op|exe)_[0-9a-f]{26})\b/
+/** What has a page of its own. */
+const PAGES = { sandbox: 'sandboxes', operation: 'operations', execution: 'executions' } as const
+type Paged = keyof typeof PAGES
+
+const prefixes = (Object.keys(PAGES) as Paged[]).map((each) => ID_PREFIXES[each])
+const ID = new RegExp(`\\b((?:${prefixes.join('|')})_[0-9a-f]{${ID_DIGITS}})\\b`)
 
 /** The same with links to the pages of the ids in it. */
 export function linked(view: View, text: string, max?: number): Html[] {
@@ -24,27 +31,20 @@ export function linked(view: View, text: string, max?: number): Html[] {
     .map((part, index) => (index % 2 === 0 ? html`${part}` : idLink(view, part)))
 }
 
-const PAGES = { sbx: 'sandboxes', op: 'operations', exe: 'executions' } as const
-
 export function idLink(view: View, id: string, text = shortId(id)): Html {
-  const kind = id.split('_')[0] as keyof typeof PAGES
-  return html`<a class="mono nowrap" href="${view.at(`/${PAGES[kind]}/${id}`)}" title="${id}">${text}</a>`
+  const page = PAGES[kindOfId(id) as Paged]
+  return html`<a class="mono nowrap" href="${view.at(`/${page}/${id}`)}" title="${id}">${text}</a>`
 }
 
 /** The beginning of an id is the time it was made at, and alike for many; its end is not. */
-export function shortId(id: string): string {
+function shortId(id: string): string {
   const [kind, rest = ''] = id.split('_')
   return `${kind}_${rest.slice(0, 4)}…${rest.slice(-8)}`
-}
-
-/** A word of the code, as people read it. */
-export function words(name: string): string {
-  return name.replaceAll('_', ' ')
 }
 
 export function shownCommand(command: readonly string[] | null): string {
   if (!command) return 'follows the agent it was made with'
   const [shell, option, script] = command
   if (shell === 'sh' && option === '-c' && command.length === 3) return script ?? ''
-  return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ')
+  return command.map(quoteWord).join(' ')
 }

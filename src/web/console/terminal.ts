@@ -1,3 +1,4 @@
+import { unfinishedBytes } from '../utf8.ts'
 import { shown } from './shown.ts'
 
 /**
@@ -6,7 +7,7 @@ import { shown } from './shown.ts'
  * begin at every place where one ended.
  */
 export function readable(bytes: Uint8Array): { text: string; length: number } {
-  const whole = wholeCharacters(bytes)
+  const whole = bytes.length - unfinishedBytes(bytes)
   const text = new TextDecoder().decode(bytes.subarray(0, whole))
   const cut = openEscape(text)
   if (cut === undefined) return { text: plain(text), length: whole }
@@ -17,19 +18,6 @@ export function readable(bytes: Uint8Array): { text: string; length: number } {
 /** All that there is, with what is not whole shown as it is. */
 export function allReadable(bytes: Uint8Array): string {
   return plain(new TextDecoder().decode(bytes))
-}
-
-/** How many bytes of a character may still be missing at the end. What is no UTF-8 at all is not waited for. */
-function wholeCharacters(bytes: Uint8Array): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-    const byte = bytes[bytes.length - back] as number
-    if (byte < 0x80) return bytes.length
-    if (byte >= 0xc0) {
-      const needed = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2
-      return needed > back ? bytes.length - back : bytes.length
-    }
-  }
-  return bytes.length
 }
 
 const ESC = '\u001b'

@@ -1,8 +1,9 @@
 import { html } from 'hono/html'
 import type { SandboxEvent } from '../../fleet/views.ts'
 import type { Why } from '../../fleet/why.ts'
+import { inWords } from '../../fleet/words.ts'
 import { shape, type Tone, toneOfState } from './badges.ts'
-import { linked, shown, words } from './shown.ts'
+import { linked, shown } from './shown.ts'
 import { ageOf, moment } from './times.ts'
 import type { Html, View } from './view.ts'
 
@@ -27,7 +28,7 @@ function entry(view: View, { at, text, event }: Why['story'][number]): Html {
   const key = event ? `event-${event.id}` : `now-${at.getTime()}`
   return html`<li class="${tone}" data-key="${key}">
     ${shape(tone, 'mark')}
-    <p class="when">${moment(at)}<span>${ageOf(view, at)} ago</span><b>${event?.to ?? (event ? words(event.type) : 'now')}</b></p>
+    <p class="when">${moment(at)}<span>${ageOf(view, at)} ago</span><b>${event?.to ?? (event ? inWords(event.type) : 'now')}</b></p>
     <p>${linked(view, text, 6_000)}</p>
     ${event && Object.keys(event.detail).length > 0 && evidence(event)}
   </li>`

@@ -27,7 +27,7 @@ export function viewOf(c: WebContext, fleet: { name: string }): View {
   }
 }
 
-export function link(c: WebContext, path: string): string {
+function link(c: WebContext, path: string): string {
   return `${c.get('basePath')}${path}`
 }
 

@@ -1,6 +1,7 @@
 import { Hono } from 'hono'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { printDuration } from '../../../src/duration.ts'
 import { ListRequest, PauseRequest, SpawnRequest, SweepRequest, WaitRequest } from '../../../src/fleet/requests.ts'
 import { ERRORS, FAILURES, type Fleet } from '../../../src/index.ts'
 import { describes, encode } from '../../../src/web/api/answer-schema.ts'
@@ -12,7 +13,6 @@ import { reader } from '../../../src/web/api/request-schema.ts'
 import { serveApi } from '../../../src/web/api/routes.ts'
 import { Routes, type WebEnv } from '../../../src/web/routes.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES } from '../../../src/web/statuses.ts'
-import { printDuration } from '../../../src/wire/durations.ts'
 import { siteOf } from './setup.ts'
 
 /** Nobody is asked anything here. */

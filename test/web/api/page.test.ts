@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { httpApiPage } from '../../../src/web/api/page.ts'
+import { httpApiPage } from '../../../printed/http-api.ts'
 import { createWorld } from '../../support/world.ts'
 import { serveHttp } from './setup.ts'
 

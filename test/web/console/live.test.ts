@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Events } from '../../../src/events.ts'
-import { createFleet, type Fleet } from '../../../src/fleet/fleet.ts'
+import type { Fleet } from '../../../src/fleet/fleet.ts'
+import { openFleet } from '../../../src/fleet/open-fleet.ts'
 import { openStore } from '../../../src/queues/bullmq/open-store.ts'
 import { createApp } from '../../../src/web/app.ts'
 import { STREAMS_MAX } from '../../../src/web/console/live.ts'
@@ -20,7 +21,7 @@ beforeAll(async () => {
   counting = countingDb(database.url)
   const events = new Events()
   const store = openStore({ databaseUrl: database.url, redisUrl: undefined, fleet: 'live', role: 'producer', events })
-  fleet = createFleet({ databaseUrl: database.url, fleet: 'live' }, { handle: counting.handle, store, events })
+  fleet = openFleet({ databaseUrl: database.url, fleet: 'live' }, { handle: counting.handle, store, events })
   site = await serveConsoleOf(fleet)
   demo = new Demo(database.db, { fleet: fleet.name, now: Date.now() })
 })

@@ -1,6 +1,6 @@
 import { access, mkdir, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { BrowserContextOptions } from 'playwright-core'
+import type { BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createFleet, type Fleet } from '../../../src/index.ts'
 import { createDatabase, type TestDatabase } from '../../support/database.ts'
@@ -13,6 +13,7 @@ import {
   type Site,
   serveConsoleOf,
   useBrowser,
+  type Visited,
 } from './setup.ts'
 
 /** `SCREENSHOTS=1` takes the pictures of the docs anew. */
@@ -25,9 +26,14 @@ const LOOKS = {
   dark: { viewport: { width: 1280, height: 900 }, colorScheme: 'dark' },
   phone: { viewport: { width: 360, height: 780 }, colorScheme: 'light' },
 } as const satisfies Record<string, BrowserContextOptions>
+type Look = keyof typeof LOOKS
+const ALL_LOOKS = Object.keys(LOOKS) as Look[]
+
+const PAGES = ['front', 'sandboxes', 'sandbox', 'execution', 'new', 'confirm', 'reference', 'login', 'queues'] as const
+type PageName = (typeof PAGES)[number]
 
 /** Those that change while somebody looks. */
-const LIVE = ['front', 'sandboxes', 'sandbox']
+const LIVE: PageName[] = ['front', 'sandboxes', 'sandbox']
 /** Bull Board's own page: it is for its makers to say what it looks like. */
 const FOREIGN = 'queues'
 
@@ -37,7 +43,8 @@ let database: TestDatabase
 let fleet: Fleet
 let site: Site
 let locked: Site
-let pages: Record<string, string>
+let pages: Record<PageName, string>
+let visited: Visited | undefined
 
 beforeAll(async () => {
   database = await createDatabase()
@@ -65,37 +72,47 @@ afterAll(async () => {
   await database?.drop()
 })
 
-test.each(Object.keys(LOOKS) as (keyof typeof LOOKS)[])(
-  'every page can be seen and heard in %s, and the docs show it',
-  async (look) => {
-    const { page, complaints } = await browser.open({ ...LOOKS[look], deviceScaleFactor: 1 })
-    for (const [name, url] of Object.entries(pages)) {
-      await page.goto(url)
-      if (name === FOREIGN) await page.locator('text=/^\\d+ Jobs$/ >> nth=0').waitFor()
-      else {
-        await expectNoSidewaysScroll(page)
-        await expectNothingCut(page)
-        // It has dozens of sections, which are all alike: the first ones are enough to look at closely.
-        if (name === 'reference' && !TAKES)
-          await page.evaluate(
-            `document.querySelectorAll('main section:nth-of-type(n + 4)').forEach((it) => it.remove())`,
-          )
-        await expectAccessible(page, look === 'light' ? 'all' : 'what differs by look')
-      }
-      const file = path.join(FOLDER, `${name}-${look}.png`)
-      if (TAKES) {
-        await mkdir(FOLDER, { recursive: true })
-        if (LIVE.includes(name)) await page.waitForSelector('#live[data-state=live]')
-        const tall = look === 'phone' ? 1_500 : 1_150
-        const height = Math.min(tall, await page.evaluate<number>('document.body.offsetHeight'))
-        await page.setViewportSize({ width: LOOKS[look].viewport.width, height })
-        await writeFile(file, smallPng(await page.screenshot({ animations: 'disabled' })))
-        await page.setViewportSize(LOOKS[look].viewport)
-      }
-      await access(file)
-      expect((await stat(file)).size, file).toBeLessThan(BYTES_MAX)
+test.each(PAGES)('the %s page can be seen and heard in every look, and the docs show it', async (name) => {
+  visited ??= await browser.open({ deviceScaleFactor: 1 })
+  const { page, complaints } = visited
+  await show(page, 'light')
+  // It is the same page in another light, or narrower; to load it anew for each costs more than all that is looked at.
+  await page.goto(pages[name])
+  if (name === FOREIGN) await page.locator('text=/^\\d+ Jobs$/ >> nth=0').waitFor()
+  for (const look of ALL_LOOKS) {
+    await show(page, look)
+    if (name !== FOREIGN) {
+      await expectNoSidewaysScroll(page)
+      await expectNothingCut(page)
     }
-    expect(complaints).toEqual([])
-    await page.context().close()
-  },
-)
+    const file = path.join(FOLDER, `${name}-${look}.png`)
+    if (TAKES) await take(page, name, look, file)
+    await access(file)
+    expect((await stat(file)).size, file).toBeLessThan(BYTES_MAX)
+  }
+  if (name !== FOREIGN) {
+    // It has dozens of sections, which are all alike: the first ones are enough to look at closely.
+    if (name === 'reference')
+      await page.evaluate(`document.querySelectorAll('main section:nth-of-type(n + 4)').forEach((it) => it.remove())`)
+    for (const look of ALL_LOOKS) {
+      await show(page, look)
+      await expectAccessible(page, look === 'light' ? 'all' : 'what differs by look')
+    }
+  }
+  expect(complaints).toEqual([])
+})
+
+async function show(page: Page, look: Look): Promise<void> {
+  const { viewport, colorScheme } = LOOKS[look]
+  await page.setViewportSize(viewport)
+  await page.emulateMedia({ colorScheme })
+}
+
+async function take(page: Page, name: PageName, look: Look, file: string): Promise<void> {
+  await mkdir(FOLDER, { recursive: true })
+  if (LIVE.includes(name)) await page.waitForSelector('#live[data-state=live]')
+  const tall = look === 'phone' ? 1_500 : 1_150
+  const height = Math.min(tall, await page.evaluate<number>('document.body.offsetHeight'))
+  await page.setViewportSize({ width: LOOKS[look].viewport.width, height })
+  await writeFile(file, smallPng(await page.screenshot({ animations: 'disabled' })))
+}

@@ -43,12 +43,13 @@ test('the whole story: spawn, run, watch, pause, resume, killed for its memory, 
   const { page, complaints } = await browser.open()
   await page.goto(`${site.url}/`)
   await expect.poll(() => page.locator('#begin-h').textContent()).toBe('There are no sandboxes yet')
+  expect(await page.locator('#example-0').textContent()).toMatch(/^curl -X POST \S+ \\\n {2}-H "Content-Type/) // without a token, which nobody has
   await page.getByRole('link', { name: 'Make the first one' }).click()
 
   await page.getByLabel('Backend').selectOption('local')
   await page.getByLabel('Agent').fill('exec sleep 600')
   await page.getByText('More', { exact: true }).click()
-  await page.getByLabel('Memory, in MB').fill('64')
+  await page.getByLabel('Memory, in MiB').fill('64')
   await page.getByLabel('Metadata').fill('team=checkout\nuser=mara')
   await page.getByRole('button', { name: 'Make it' }).click()
 

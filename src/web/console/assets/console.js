@@ -30,11 +30,10 @@ showTheme()
 
 const skewMs = Date.now() - Number(root.dataset.now)
 function age(ms) {
-  const seconds = Math.max(0, Math.floor(ms / 1000))
-  if (seconds < 60) return `${seconds}s`
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)}h`
-  return `${Math.floor(seconds / 86400)}d`
+  const seconds = Math.max(0, ms) / 1000
+  const units = { d: 86400, h: 3600, m: 60 }
+  const [unit, size] = Object.entries(units).find(([, each]) => seconds >= 2 * each) ?? ['s', 1]
+  return `${Math.floor(seconds / size)}${unit}`
 }
 function showAges() {
   const now = Date.now() - skewMs
