@@ -3,13 +3,13 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import pg from 'pg'
 import { parseConfig } from '../config.ts'
 import { startEmbeddedPostgres } from '../embedded/postgres.ts'
 import { Events } from '../events.ts'
 import { createFleet } from '../fleet/fleet.ts'
 import { migrateAll } from '../fleet/migrate.ts'
 import { startWeb } from '../fleet/web.ts'
+import { closePool, openPool } from '../pg-pool.ts'
 import type { Incident, SandmanScene, UsualScene } from './incident.ts'
 import { Machine } from './machine.ts'
 import { DEMO_PATH } from './page.ts'
@@ -66,9 +66,8 @@ export async function setStage({ incidents, show, signal, say }: StageOptions): 
     const databaseUrl = postgres.url
     closing.push(() => postgres.stop())
     await migrateAll({ databaseUrl, redisUrl: undefined }, events)
-    const pool = new pg.Pool({ connectionString: databaseUrl, max: 10 })
-    pool.on('error', () => {}) // it is stopped when everything is over
-    closing.push(() => pool.end())
+    const pool = openPool({ connectionString: databaseUrl }, () => {}) // the server is stopped when everything is over
+    closing.push(() => closePool(pool))
     await UsualCode.migrate(pool)
 
     step('Starting a worker and a console')

@@ -2,6 +2,7 @@ import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Db } from '../../src/db/pool.ts'
 import type { Database } from '../../src/db/schema.ts'
+import { closePool, openPool } from '../../src/pg-pool.ts'
 
 type Plan = {
   'Node Type': string
@@ -35,9 +36,9 @@ export function explaining(databaseUrl: string): { db: Db; costs: Cost[]; close(
       }) as never
     }
   }
-  const pool = new pg.Pool({ connectionString: databaseUrl, Client: ExplainedClient, max: 1 })
+  const pool = openPool({ connectionString: databaseUrl, Client: ExplainedClient, max: 1 }, () => {})
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }).withSchema('sandman')
-  return { db, costs, close: () => db.destroy() }
+  return { db, costs, close: () => closePool(pool) }
 }
 
 function costOf(plan: Plan): Cost {

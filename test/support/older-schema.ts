@@ -1,12 +1,14 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import { Migrator } from 'kysely/migration'
-import pg from 'pg'
+import type pg from 'pg'
 import { MIGRATIONS } from '../../src/db/migrate.ts'
+import { openPool } from '../../src/pg-pool.ts'
 
 /** The database as a release before has left it: with the migrations up to this one. */
 export async function migrateAsBefore(url: string, last: string): Promise<void> {
   const known = Object.entries(MIGRATIONS).filter(([name]) => name <= last)
-  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) })
+  const pool = openPool({ connectionString: url }, () => {})
+  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   const { error } = await new Migrator({
     db,
     provider: { getMigrations: async () => Object.fromEntries(known) },
