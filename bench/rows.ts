@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { ID_PREFIXES } from '../src/db/schema.ts'
+import { ID_PREFIXES } from '../src/sandbox/ids.ts'
 import { moveBetween } from '../src/sandbox/states.ts'
 import { FIRST_INCARNATION } from './noop-backend.ts'
 import type { MeasuredKind } from './subjects/order.ts'

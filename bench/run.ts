@@ -1,7 +1,7 @@
 import { say } from '../proof/report.ts'
 import type { Bench, Row, Section } from './section.ts'
 
-export type Run = { results: Record<string, object>; rows: Row[]; failed?: Record<string, string> }
+type Run = { results: Record<string, object>; rows: Row[]; failed?: Record<string, string> }
 
 /** One section after the other. What is wrong with one is said, and does not keep the others from being measured. */
 export async function runSections(sections: ReadonlyMap<string, Section>, bench: Bench): Promise<Run> {

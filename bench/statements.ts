@@ -1,16 +1,17 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
 import { runningClock } from '../src/clock.ts'
+import type { Ending } from '../src/db/ending.ts'
 import type { Db } from '../src/db/pool.ts'
 import { type Database, SCHEMA } from '../src/db/schema.ts'
-import { type Ending, settle } from '../src/db/settle.ts'
+import { settle } from '../src/db/settle.ts'
 import { take } from '../src/db/take.ts'
 import { QUEUE_OF_KIND } from '../src/queues/catalog.ts'
 import { KINDS } from '../src/sandbox/judge.ts'
 import type { MeasuredKind } from './subjects/order.ts'
 
 /** A statement as it goes to the server, for whichever operation, attempt or instance. */
-export type Statement = { text: string; values(of: Partial<Record<Blank, unknown>>): unknown[] }
+type Statement = { text: string; values(of: Partial<Record<Blank, unknown>>): unknown[] }
 
 type Blank = keyof typeof BLANKS
 
@@ -29,25 +30,27 @@ export async function statementsOf(kind: MeasuredKind, fleet: string): Promise<R
   const asked = { fleet, operationId, worker: 'bench', kinds, backends: ['noop'], clock: runningClock }
   return {
     take: await recorded((db) => take(db, asked)),
-    settle: await recorded((db) => settle(db, { attempt, ending: ENDINGS[kind], clock: runningClock })),
+    settle: await recorded((db) =>
+      settle(db, { attempt, ending: endingOf(kind, BLANKS.providerRef), clock: runningClock }),
+    ),
   }
 }
 
 /** How an operation of each kind ends when all goes well. */
-const ENDINGS: Record<MeasuredKind, Ending> = {
-  pause: {
-    status: 'succeeded',
-    outcome: 'done',
-    rest: { state: 'suspended', checkpoint: { kind: 'pause', providerRef: BLANKS.providerRef, sizeBytes: 1_000 } },
-    evidence: { seen: 'suspended', checkpoint: { ref: BLANKS.providerRef, is: 'ready', sizeBytes: 1_000 } },
-  },
-  resume: {
-    status: 'succeeded',
-    outcome: 'done',
-    rest: { state: 'running', providerRef: BLANKS.providerRef, incarnation: 'run-1' },
+export function endingOf(kind: MeasuredKind, providerRef: string): Ending {
+  const done = { status: 'succeeded', outcome: 'done' } as const
+  if (kind === 'pause')
+    return {
+      ...done,
+      rest: { state: 'suspended', checkpoint: { kind: 'pause', providerRef, sizeBytes: 1_000 } },
+      evidence: { seen: 'suspended', checkpoint: { ref: providerRef, is: 'ready', sizeBytes: 1_000 } },
+    }
+  return {
+    ...done,
+    rest: { state: 'running', providerRef, incarnation: 'run-1' },
     checkpoints: { which: 'own', are: 'deleted' },
     evidence: { seen: 'running' },
-  },
+  }
 }
 
 /** The first statement that comes of some work, by a database that knows nothing. */
@@ -56,7 +59,7 @@ async function recorded(work: (db: Db) => Promise<unknown>): Promise<Statement> 
   const client = {
     async query(text: string, values: readonly unknown[]) {
       first ??= { text, values }
-      return { command: 'SELECT', rowCount: 0, rows: [{ was: null }] }
+      return { command: 'SELECT', rowCount: 0, rows: [] }
     },
     release() {},
   }
@@ -65,14 +68,11 @@ async function recorded(work: (db: Db) => Promise<unknown>): Promise<Statement> 
   await work(db).catch(() => {}) // what it makes of an answer that is none is not asked for
   if (!first) throw new Error('no statement was made')
   const { text, values } = first
-  const blanks = Object.entries(BLANKS)
-  // A list is one of a single operation.
-  const blankOf = values.map(
-    (value) => blanks.find(([, blank]) => blank === [value].flat()[0])?.[0] as Blank | undefined,
-  )
-  const fill = (value: unknown, filled: unknown) => (Array.isArray(value) ? [filled] : filled)
-  return {
-    text,
-    values: (of) => values.map((value, index) => (blankOf[index] ? fill(value, of[blankOf[index]]) : value)),
+  const blanks = Object.entries(BLANKS) as [Blank, string | number][]
+  const fill = (value: unknown, of: Partial<Record<Blank, unknown>>): unknown => {
+    if (Array.isArray(value)) return value.map((each) => fill(each, of))
+    if (typeof value !== 'string') return value
+    return blanks.reduce((text, [name, blank]) => text.replaceAll(String(blank), String(of[name])), value)
   }
+  return { text, values: (of) => values.map((value) => fill(value, of)) }
 }

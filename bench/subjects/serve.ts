@@ -5,7 +5,7 @@ import path from 'node:path'
 import type { Measured, Order } from './order.ts'
 
 /** What a subject can be asked by whoever has started its process. */
-export type Calls = Record<string, (argument: never) => Promise<unknown>>
+type Calls = Record<string, (argument: never) => Promise<unknown>>
 
 export type Question = { id: number; call: string; argument: unknown }
 export type Reply = { id: number; answer?: unknown; error?: string }

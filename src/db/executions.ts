@@ -16,7 +16,7 @@ import { STATES, type State } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
 import { findCheckpoint } from './checkpoints.ts'
 import { keyOf, reusedKey, runOnce } from './idempotency.ts'
-import { fromJson } from './json-row.ts'
+import { fromJson, type JoinedSandbox, type Json, sandboxFromJson } from './json-row.ts'
 import { dbMoment, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow, ExecutionRow, SandboxRow } from './schema.ts'
@@ -42,7 +42,6 @@ export type FoundExecution = {
   checkpoint: CheckpointRow | undefined
 }
 
-type Json = Record<string, unknown>
 type Requested = { state: State; execution: Json | null; sandbox: Json; same: boolean }
 
 /**
@@ -115,17 +114,16 @@ export async function findExecutions(
   db: Db,
   { fleet, ids }: { fleet: string; ids: string[] },
 ): Promise<FoundExecution[]> {
-  const { rows } = await sql<{ execution: Json; sandbox: Json; checkpoint: Json | null }>`
+  const { rows } = await sql<JoinedSandbox & { execution: Json }>`
     /* find_executions */
     select to_jsonb(executions) as execution, to_jsonb(sandboxes) as sandbox, to_jsonb(checkpoints) as checkpoint
     from sandman.executions
     join sandman.sandboxes on sandboxes.id = executions.sandbox_id
     left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
     where executions.id = any (${ids}::text[]) and executions.fleet = ${fleet}`.execute(db)
-  return rows.map(({ execution, sandbox, checkpoint }) => ({
+  return rows.map(({ execution, ...joined }) => ({
     execution: fromJson<ExecutionRow>(execution),
-    sandbox: fromJson<SandboxRow>(sandbox),
-    checkpoint: checkpoint ? fromJson<CheckpointRow>(checkpoint) : undefined,
+    ...sandboxFromJson(joined),
   }))
 }
 
@@ -175,10 +173,13 @@ export async function startExecution(
   return rows[0] && fromJson<ExecutionRow>(rows[0].execution)
 }
 
-export type EndedExecution = {
+type EndedExecution = {
   execution: ExecutionRow
   backend: string
-  /** What may be a pause that waited for this end: the caller rings for it as for one, and nobody follows that if it is not. */
+  /**
+   * The operation that is at work on the sandbox, in case it is a pause that waits for this end: rung for as a pause. Anything else
+   * is in another queue, and is not taken in this one (`other_kind`).
+   */
   awaitedBy: Due | undefined
 }
 
@@ -272,7 +273,10 @@ export async function countAhead(db: Db, pause: { id: string }): Promise<number>
   return rows[0]?.count ?? 0
 }
 
-/** What may be a pause that waits for executions, and has to look again. If it is something else, nobody follows the ring. */
+/**
+ * The operation that is at work on the sandbox, in case it is a pause that waits for executions and has to look again: rung for as a
+ * pause. Anything else is in another queue, and is not taken in this one (`other_kind`).
+ */
 export function pauseThatMayWait({ operation_id, open_executions, state }: SandboxRow): Due | undefined {
   const mayWait = open_executions > 0 && (state === 'pausing' || state === 'killing')
   return mayWait && operation_id !== null ? { operationId: operation_id, kind: 'pause' } : undefined

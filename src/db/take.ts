@@ -3,7 +3,7 @@ import pg from 'pg'
 import type { Clock } from '../clock.ts'
 import type { Kind } from '../sandbox/judge.ts'
 import { UNSETTLED_MS } from './bell-times.ts'
-import { fromJson } from './json-row.ts'
+import { fromJson, type JoinedSandbox, type Json, sandboxFromJson } from './json-row.ts'
 import { dbNow, interval } from './now.ts'
 import { findOperations } from './operations.ts'
 import type { Db } from './pool.ts'
@@ -66,14 +66,15 @@ export async function take(db: Db, asked: Taking & { operationId: string }): Pro
  * The same for several at once, by one statement that waits for nobody: a sandbox that somebody else has locked is left out, as
  * is whatever cannot be taken. Those are for `take`, which waits for the lock of each alone, or says why not.
  */
-export async function takeFree(db: Db, asked: Taking, operationIds: readonly string[]): Promise<Taken[]> {
+export async function takeFree(db: Db, asked: Taking, operationIds: readonly string[]): Promise<Map<string, Taken>> {
   const isFree = sql`and sandboxes.id in (
           select id from sandman.sandboxes where operation_id = any (${operationIds}::text[]) and fleet = ${asked.fleet} for update skip locked)`
   try {
-    return await takeAny(db, asked, operationIds, isFree)
+    const taken = await takeAny(db, asked, operationIds, isFree)
+    return new Map(taken.map((each) => [each.operation.id, each]))
   } catch (error) {
     // Refused by the server, and so undone: for the sake of one of them, perhaps, which each finds out alone.
-    if (error instanceof pg.DatabaseError && operationIds.length > 1) return []
+    if (error instanceof pg.DatabaseError && operationIds.length > 1) return new Map()
     throw error
   }
 }
@@ -87,7 +88,7 @@ async function takeAny(
   andOnlyIf: RawBuilder<unknown> = ANYWAY,
 ): Promise<Taken[]> {
   const { backends = null, kinds = null } = only
-  const { rows } = await statement<{ operation: Json; sandbox: Json; checkpoint: Json | null }>`
+  const { rows } = await statement<JoinedSandbox & { operation: Json }>`
     /* take */ with sandbox as (
       update sandman.sandboxes set fence = fence + 1, ring_at = ${dbNow(clock)} + ${interval(UNSETTLED_MS)}
       where operation_id = any (${operationIds}::text[]) and fleet = ${fleet}
@@ -113,13 +114,8 @@ async function takeAny(
     left join sandman.checkpoints on checkpoints.id = sandbox.checkpoint_id`.execute(db)
   return rows.map((row) => {
     const operation = fromJson<OperationRow>(row.operation)
-    const sandbox = fromJson<SandboxRow>(row.sandbox)
-    return {
-      attempt: { fleet, operationId: operation.id, fence: sandbox.fence },
-      operation,
-      sandbox,
-      checkpoint: row.checkpoint ? fromJson<CheckpointRow>(row.checkpoint) : undefined,
-    }
+    const found = sandboxFromJson(row)
+    return { attempt: { fleet, operationId: operation.id, fence: found.sandbox.fence }, operation, ...found }
   })
 }
 
@@ -130,5 +126,3 @@ export async function isCurrent(db: Db, { fleet, operationId, fence }: Attempt):
     where operation_id = ${operationId} and fence = ${fence} and fleet = ${fleet}`.execute(db)
   return rows.length > 0
 }
-
-type Json = Record<string, unknown>

@@ -1,8 +1,9 @@
 import type { Backend } from '../backends/backend.ts'
 import type { Clock } from '../clock.ts'
+import type { Ending } from '../db/ending.ts'
 import { recordFailure } from '../db/fail.ts'
 import type { Db } from '../db/pool.ts'
-import { type Ending, type Settled, settle } from '../db/settle.ts'
+import { type Settled, settle } from '../db/settle.ts'
 import { type NotTaken, type Taken, type Taking, take } from '../db/take.ts'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
@@ -15,9 +16,10 @@ import { KINDS, type Kind } from '../sandbox/judge.ts'
 import type { Limits } from '../sandbox/limits.ts'
 import { TakenOver } from './end.ts'
 import { leaseMs } from './lease.ts'
+import { notMineMs } from './not-mine.ts'
 import { PATIENCE, type Patience } from './patience.ts'
 import { failureOf, Provider } from './provider.ts'
-import type { Taker } from './taker.ts'
+import type { Settler, Taker } from './together.ts'
 
 export type JobDeps = {
   db: Db
@@ -31,6 +33,8 @@ export type JobDeps = {
   limits?: Limits
   /** Of the queue that is worked off. Without one, every operation is taken alone. */
   taker?: Taker
+  /** Of the worker. Without one, every operation is settled alone. */
+  settler?: Settler
   /** Tells workers whose turn it is now. */
   ring(due: { operationId: string; kind: Kind }): Promise<unknown>
   /** Tells workers that there are executions to look at. */
@@ -75,9 +79,6 @@ const CUT_OFF_MAX = 20
 /** Between what went wrong and what is in the way of finding out what that has come to. */
 const THEN = ' Then: '
 
-/** How long a worker leaves an operation alone whose backend it does not have: for one that has, or until there is one. */
-const NOT_MINE_MS = [50, 5_000] as const
-
 /**
  * The story of every operation's job: take, perform, settle, and ring for whoever is next.
  *
@@ -91,8 +92,8 @@ export async function performOperation(
   { operationId }: OperationPayload,
   { signal }: { signal: AbortSignal },
 ): Promise<Outcome> {
-  const { db, clock, events, taker } = deps
-  const taken = await (taker?.take(operationId) ?? take(db, { ...takingOf(deps, verb), operationId }))
+  const { db, clock, events, taker, settler } = deps
+  const taken = await (taker?.ask(operationId) ?? take(db, { ...takingOf(deps, verb), operationId }))
   if (!taken.attempt) return explain(taken, operationId)
   const work = begin(deps, taken, signal)
   events.emit('operation.taken', { ...named(work), attempt: taken.operation.attempt })
@@ -115,7 +116,8 @@ export async function performOperation(
     return snoozed(`nobody can say what became of it: ${error.message}`, work.provider.patience.unknownMs)
   }
 
-  const settled = await settle(db, { attempt: taken.attempt, ending: { ...ending, evidence: work.evidence }, clock })
+  const end = { attempt: taken.attempt, ending: { ...ending, evidence: work.evidence } }
+  const settled = await (settler?.ask(end) ?? settle(db, { ...end, clock }))
   if (!settled.settled) return superseded('a newer attempt has taken over')
   tell(deps, settled)
   if (settled.next) await deps.ring(settled.next)
@@ -222,13 +224,6 @@ function explain(notTaken: NotTaken, operationId: string): Outcome {
         details: { operationId },
       })
   }
-}
-
-/** A part of the time that it has waited, by chance, so that workers do not keep step: soon while one of several may have it. */
-export function notMineMs(since: Date): number {
-  const [leastMs, mostMs] = NOT_MINE_MS
-  const waitedMs = Math.max(0, Date.now() - since.getTime())
-  return Math.min(mostMs, leastMs + Math.round((Math.random() * waitedMs) / 4))
 }
 
 function tell({ events, announce }: JobDeps, settled: Settled): void {
