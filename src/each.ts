@@ -17,3 +17,9 @@ export async function forEach<T>(items: readonly T[], work: (item: T) => Promise
   const results = await Promise.allSettled(Array.from({ length: AT_ONCE }, one))
   for (const result of results) if (result.status === 'rejected') throw result.reason
 }
+
+/** Several at once that have nothing to do with each other. The first failure is thrown when all of them are over. */
+export async function sideBySide<Works extends readonly Promise<unknown>[] | []>(works: Works) {
+  await Promise.allSettled(works)
+  return Promise.all(works)
+}

@@ -1,12 +1,10 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
+import { VERIFY_AGAIN_MS } from './bell-times.ts'
 import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import type { CheckpointRow } from './schema.ts'
 import { statement } from './statement.ts'
-
-/** How old a checkpoint is when it is looked at again: what was uploading when it was first seen has arrived by then, or has not. */
-export const VERIFY_AGAIN_MS = [120_000, 3_600_000] as const
 
 /** Of any sandbox of the fleet, with the backend that has it. */
 export async function findCheckpoint(
@@ -59,49 +57,60 @@ export async function recordDeletedByRef(
       and checkpoints.provider_ref = ${ref} and status <> 'deleted'`.execute(db)
 }
 
-/** Whether somebody was given this checkpoint as a snapshot, and may want to make a sandbox from it. */
+/**
+ * Of a checkpoint `kept`: somebody was given it as a snapshot, or has imported it as one, and may want to make a sandbox from it. So
+ * it is kept, whoever rested on it in between.
+ */
+export const IS_PROMISED = sql`(kept.kind = 'snapshot' or exists (select from sandman.operations
+          where operations.sandbox_id = kept.sandbox_id and operations.checkpoint_id = kept.id and operations.kind = 'snapshot'))`
+
 export async function isPromised(db: Db, id: string): Promise<boolean> {
-  const promised = await db
-    .selectFrom('operations')
-    .innerJoin('checkpoints', (join) =>
-      join
-        .onRef('operations.sandbox_id', '=', 'checkpoints.sandbox_id')
-        .onRef('operations.checkpoint_id', '=', 'checkpoints.id'),
-    )
-    .select('operations.id')
-    .where('checkpoints.id', '=', id)
-    .where('operations.kind', '=', 'snapshot')
-    .limit(1)
-    .executeTakeFirst()
-  return promised !== undefined
+  const { rows } = await sql`select from sandman.checkpoints as kept where kept.id = ${id} and ${IS_PROMISED}`.execute(
+    db,
+  )
+  return rows.length > 0
 }
 
 export type Young = CheckpointRow & {
   /** Whether its sandbox sleeps on it. */
   isRestedOn: boolean
+  /** `verify_at`, to the last digit. */
+  dueAt: string
 }
 
-/** Checkpoints that are still young enough to be looked at again, and are due. */
+/** Checkpoints that are still young enough to be looked at again, and are due: the first of them, or those behind another. */
 export async function findYoung(
   db: Db,
-  { fleet, backend, max, clock }: { fleet: string; backend: string; max: number; clock: Clock },
+  asked: { fleet: string; backend: string; after?: Pick<Young, 'dueAt' | 'id'> | undefined; max: number; clock: Clock },
 ): Promise<Young[]> {
+  const { fleet, backend, after, max, clock } = asked
   const { rows } = await sql<Young>`
-    /* find_young */ select checkpoints.*, coalesce(sandboxes.checkpoint_id = checkpoints.id, false) as "isRestedOn"
+    /* find_young */ select checkpoints.*, coalesce(sandboxes.checkpoint_id = checkpoints.id, false) as "isRestedOn",
+      verify_at::text as "dueAt"
     from sandman.checkpoints join sandman.sandboxes on sandboxes.id = checkpoints.sandbox_id
-    where checkpoints.fleet = ${fleet} and checkpoints.status = 'ready' and verify_at <= ${dbNow(clock)}
-      and backend = ${backend} and sandboxes.operation_id is null
-    order by verify_at limit ${max}`.execute(db)
+    where checkpoints.fleet = ${fleet} and verify_by = ${backend} and checkpoints.status = 'ready' and verify_at <= ${dbNow(clock)}
+      and (verify_at, checkpoints.id) > (${after?.dueAt ?? '-infinity'}::timestamptz, ${after?.id ?? ''})
+      and sandboxes.operation_id is null
+    order by verify_at, checkpoints.id limit ${max}`.execute(db)
   return rows
 }
 
-/** It was whole: it is looked at again when it is as old as the next number says, or not any more. */
+/** When a checkpoint is as old as the next number says; null when it is older than all of them. */
+const nextLook = (now: RawBuilder<unknown>) => sql`(
+      select min(created_at + make_interval(secs => ms / 1000)) from unnest(${[...VERIFY_AGAIN_MS]}::float8[]) as ms
+      where created_at + make_interval(secs => ms / 1000) > ${now})`
+
+/** It was whole: it is looked at again when it is older, or not any more. */
 export async function recordVerified(db: Db, id: string, clock: Clock): Promise<void> {
   const now = dbNow(clock)
-  await sql`update sandman.checkpoints set verified_at = ${now}, verify_at = (
-      select min(created_at + make_interval(secs => ms / 1000)) from unnest(${[...VERIFY_AGAIN_MS]}::float8[]) as ms
-      where created_at + make_interval(secs => ms / 1000) > ${now})
+  await sql`update sandman.checkpoints set verified_at = ${now}, verify_at = ${nextLook(now)}
     where id = ${id} and status = 'ready'`.execute(db)
+}
+
+/** They need no look now, and come up again when they are older, as if they had been whole. */
+export async function passOver(db: Db, young: readonly Pick<Young, 'id'>[], clock: Clock): Promise<void> {
+  await sql`update sandman.checkpoints set verify_at = ${nextLook(dbNow(clock))}
+    where id = any (${young.map(({ id }) => id)}::text[]) and status = 'ready'`.execute(db)
 }
 
 /** It is seen to by somebody else, or could not be looked at now. */
@@ -118,12 +127,14 @@ export async function recordMissing(db: Db, { id }: { id: string }): Promise<boo
   return numAffectedRows === 1n
 }
 
+type Known = CheckpointRow & Pick<Young, 'isRestedOn'> & { isAtRest: boolean }
+
 /** By its provider's name, of one sandbox, and what that sandbox is doing. */
 export async function findByRef(
   db: Db,
   { fleet, sandboxId, ref }: { fleet: string; sandboxId: string; ref: string },
-): Promise<(Young & { isAtRest: boolean }) | undefined> {
-  const { rows } = await sql<Young & { isAtRest: boolean }>`
+): Promise<Known | undefined> {
+  const { rows } = await sql<Known>`
     select checkpoints.*, coalesce(sandboxes.checkpoint_id = checkpoints.id, false) as "isRestedOn",
       sandboxes.operation_id is null as "isAtRest"
     from sandman.checkpoints join sandman.sandboxes on sandboxes.id = checkpoints.sandbox_id

@@ -11,6 +11,7 @@ import * as housekeeping from './migrations/0005_housekeeping.ts'
 import * as leases from './migrations/0006_leases.ts'
 import * as glance from './migrations/0007_glance.ts'
 import * as guards from './migrations/0008_guards.ts'
+import * as backends from './migrations/0009_backends.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -27,6 +28,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0006_leases': leases,
   '0007_glance': glance,
   '0008_guards': guards,
+  '0009_backends': backends,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

@@ -28,3 +28,25 @@ export async function claimUnheard(
     from claimed join sandman.operations on operations.id = claimed.operation_id`.execute(db)
   return rows
 }
+
+/** Operations that nobody has worked on for so long that whoever should is not there. A pause that waits may wait. */
+export async function findOverdue(
+  db: Db,
+  {
+    fleet,
+    backend,
+    olderThanMs,
+    max,
+    clock,
+  }: { fleet: string; backend: string; olderThanMs: number; max: number; clock: Clock },
+): Promise<{ operationId: string; kind: Kind }[]> {
+  const before = sql`${dbNow(clock)} - ${interval(olderThanMs)}`
+  const { rows } = await sql<{ operationId: string; kind: Kind }>`
+    /* find_overdue */ select operations.id as "operationId", operations.kind
+    from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
+    where sandboxes.fleet = ${fleet} and sandboxes.ring_at is not null and backend = ${backend}
+      and sandboxes.state_changed_at <= ${before} and coalesce(taken_at, started_at) <= ${before}
+      and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
+    order by sandboxes.state_changed_at limit ${max}`.execute(db)
+  return rows
+}

@@ -16,7 +16,7 @@ type SetByDatabase<T> = ColumnType<T, never, never>
  * A canary proves that the way from a request to a worker is open: a row here, a job that points to it, and a worker that
  * signs the row. `sandman dev` sends one before it says that it is ready, `sandman doctor` whenever it is asked.
  */
-export type CanariesTable = {
+type CanariesTable = {
   id: SetByDatabase<string>
   fleet: string
   sent_at: ColumnType<Date, Date | undefined, never>
@@ -29,6 +29,9 @@ export type CanaryRow = Selectable<CanariesTable>
 /** Read with kysely; written only by the statements of request, take, settle and their like, which keep the rules. */
 type ReadOnly<Row> = { [Column in keyof Row]: ColumnType<Row[Column], never, never> }
 
+/** What a sandbox is made from, in the words of the backends: kept with its row, and understood by nobody here. */
+export type SpecAsKept = Record<string, unknown>
+
 export type SandboxRow = {
   id: string
   fleet: string
@@ -36,7 +39,7 @@ export type SandboxRow = {
   /** What its backend could do when it was made: what is asked of it is judged by this. */
   can_pause: boolean
   can_snapshot: boolean
-  spec: Record<string, unknown>
+  spec: SpecAsKept
   metadata: Record<string, unknown>
   agent_thread_id: string | null
   state: State
@@ -84,6 +87,7 @@ export type OperationRow = {
   id: string
   sandbox_id: string
   kind: Kind
+  /** Of a spawn: the spec and the thread that it was asked for with, and so none of these. */
   options: Options
   /** Who asked for it, and by what right, when it was no app. */
   cause: Cause | null
@@ -122,6 +126,8 @@ export type CheckpointRow = {
   fleet: string | null
   /** When it is looked at again, while it is young. */
   verify_at: Date | null
+  /** And by whose sweeper: its backend's. */
+  verify_by: string | null
 }
 
 export type ExecutionRow = {
@@ -256,19 +262,19 @@ export type FindingRow = {
   operation_id: string | null
 }
 
-export type PruningRow = { fleet: string; what: 'events' | 'output'; at: Date; id: string }
+type PruningRow = { fleet: string; what: 'events' | 'output'; at: Date; id: string }
 
 /** What a sandbox can be found by: its backend, or a plain value of its metadata. */
-export type TagRow = { fleet: string; key: string; value: string; sandbox_id: string }
+type TagRow = { fleet: string; key: string; value: string; sandbox_id: string }
 
 /** A number that was counted: all of it so far, or, `at` a time, that of five minutes. */
 export type TallyRow = { fleet: string; at: Date; name: string; labels: Record<string, string>; value: number }
 
 /** How far the look at everything has come: the last sandbox that was looked at. */
-export type CheckRow = { fleet: string; reached: string }
+type CheckRow = { fleet: string; reached: string }
 
 /** Something that must always be true, and is not, with what was seen of it last. */
-export type ViolationRow = { fleet: string; sandbox_id: string; invariant: string; seen: string; since: Date }
+type ViolationRow = { fleet: string; sandbox_id: string; invariant: string; seen: string; since: Date }
 
 /** The tables of the schema `sandman`. `docs/schema.txt` is their picture, printed from a migrated database. */
 export type Database = {
@@ -291,6 +297,3 @@ export type Database = {
 }
 
 export const SCHEMA = 'sandman'
-
-export { ID_PREFIXES } from '../sandbox/ids.ts'
-export type { OperationOutcome } from '../sandbox/operations.ts'

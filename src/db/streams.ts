@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts'
 import type { Wish } from '../sandbox/stream-end.ts'
 import { UNHEARD_MS, UNSETTLED_MS } from './bell-times.ts'
 import { type FoundExecution, findExecutions } from './executions.ts'
-import { fromJson } from './json-row.ts'
+import { fromJson, type Json } from './json-row.ts'
 import { dbNow, interval } from './now.ts'
 import { findOperations } from './operations.ts'
 import type { Db } from './pool.ts'
@@ -17,9 +17,7 @@ export type TakenExecution = Omit<FoundExecution, 'checkpoint'> & {
   isPastDeadline: boolean
 }
 
-export type NotTakenExecution = 'unknown' | 'ended' | { notMineSince: Date }
-
-type Json = Record<string, unknown>
+type NotTakenExecution = 'unknown' | 'ended' | { notMineSince: Date }
 
 /** Begins to follow an execution: from now on only its fence may write. */
 export async function takeExecution(
@@ -195,12 +193,12 @@ export async function claimUnfollowed(
 /** Executions that are past their hard deadline by so much that whoever should have ended them is not there. */
 export async function findPastDeadline(
   db: Db,
-  asked: { fleet: string; backends: string[]; byMs: number; max: number; clock: Clock },
+  asked: { fleet: string; backend: string; byMs: number; max: number; clock: Clock },
 ): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     /* find_past_deadline */ select executions.id
     from sandman.executions join sandman.sandboxes on sandboxes.id = executions.sandbox_id
-    where executions.fleet = ${asked.fleet} and executions.ring_at is not null and backend = any (${asked.backends}::text[])
+    where executions.fleet = ${asked.fleet} and executions.ring_at is not null and backend = ${asked.backend}
       and hard_deadline_at <= ${dbNow(asked.clock)} - ${interval(asked.byMs)}
     order by hard_deadline_at limit ${asked.max}`.execute(db)
   return rows.map(({ id }) => id)

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import { storable } from '../sandbox/failures.ts'
-import type { Kind } from '../sandbox/judge.ts'
+import { IS_PROMISED } from './checkpoints.ts'
 import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
 import type { SandboxRow, SightingRow, SweepPhase, SweepRow } from './schema.ts'
@@ -106,23 +106,46 @@ export async function listSweeps(db: Db, fleet: string): Promise<SweepRow[]> {
   return db.selectFrom('sweeps').selectAll().where('fleet', '=', fleet).orderBy('backend').orderBy('place').execute()
 }
 
-/** Places that nobody has swept for long are not there any more: a machine that is gone, an account that is not used. */
-export async function forgetPlaces(db: Db, { fleet, backend, place, clock }: Hold): Promise<void> {
+/** Backends with sandboxes that are older than this, which nobody has swept for as long; not those whose sweep fails or is under way. */
+export async function listUnswept(
+  db: Db,
+  { fleet, forMs }: { fleet: string; forMs: number },
+): Promise<{ backend: string; sandboxes: number; sweptAt: Date | null }[]> {
+  const long = sql`now() - ${interval(forMs)}`
+  const { rows } = await sql<{ backend: string; sandboxes: number; sweptAt: Date | null }>`
+    select on_it.backend, sandboxes, max(ticked_at) as "sweptAt"
+    from (select backend, count(*) as sandboxes from sandman.sandboxes
+          where fleet = ${fleet} and state <> 'gone' and created_at < ${long} group by backend) as on_it
+    left join sandman.sweeps on sweeps.fleet = ${fleet} and sweeps.backend = on_it.backend
+    group by on_it.backend, sandboxes
+    having not coalesce(bool_or(failure is not null or greatest(ticked_at, taken_until) > ${long}), false)
+    order by on_it.backend`.execute(db)
+  return rows
+}
+
+/** Other places that nobody has swept for so long. */
+export async function forgetPlaces(db: Db, { fleet, backend, place, clock }: Hold, forMs: number): Promise<void> {
   await sql`delete from sandman.sweeps
-    where fleet = ${fleet} and backend = ${backend} and place <> ${place} and coalesce(ticked_at, taken_until) < ${dbNow(clock)} - ${UNSWEPT}`.execute(
+    where fleet = ${fleet} and backend = ${backend} and place <> ${place} and coalesce(ticked_at, taken_until) < ${dbNow(clock)} - ${interval(forMs)}`.execute(
     db,
   )
 }
 
-const UNSWEPT = sql`interval '7 days'`
-
-/** All places of a backend fail, because nobody can even say which one it is. */
+/** All places of a backend fail, because nobody can even say which one it is. Returns those that are known, and for which that is new. */
 export async function recordUnplaced(
   db: Db,
   { fleet, backend, failure, clock }: { fleet: string; backend: string; failure: string; clock: Clock },
-): Promise<void> {
-  await sql`update sandman.sweeps set failing_since = coalesce(failing_since, ${dbNow(clock)}), failure = ${storable(failure)}
-    where fleet = ${fleet} and backend = ${backend}`.execute(db)
+): Promise<{ place: string; isNew: boolean }[]> {
+  const { rows } = await sql<{ place: string; isNew: boolean }>`
+    with known as (
+      select place, failing_since is null as "isNew" from sandman.sweeps
+      where fleet = ${fleet} and backend = ${backend} order by place for update
+    ), recorded as (
+      update sandman.sweeps set failing_since = coalesce(failing_since, ${dbNow(clock)}), failure = ${storable(failure)}
+      where fleet = ${fleet} and backend = ${backend}
+    )
+    select place, "isNew" from known`.execute(db)
+  return rows
 }
 
 /** Believes for a while whatever is shown: somebody who knows has said so. */
@@ -206,17 +229,20 @@ export async function compareRows(
   { round, cursor, began_at }: SweepRow,
   asked: { state: 'running' | 'suspended'; checkpoints: boolean; max: number },
 ): Promise<{ compared: Compared[]; last: string | undefined }> {
-  const seen = (kind: SightingRow['kind'], ref: RawBuilder<unknown>) => sql`exists (
-        select from sandman.sightings where sightings.fleet = ${fleet} and sightings.backend = ${backend}
-          and sightings.place = ${place} and sightings.kind = ${kind} and sightings.ref = ${ref} and sightings.round = ${round})`
+  // Not `exists`: to look for a page of them, the planner would rather read all that was ever seen.
+  const wasSeen = (kind: SightingRow['kind'], ref: RawBuilder<unknown>, and = sql``) => sql`coalesce((
+        select true from sandman.sightings where sightings.fleet = ${fleet} and sightings.backend = ${backend}
+          and sightings.place = ${place} and sightings.kind = ${kind} and sightings.ref = ${ref} ${and}), false)`
+  const seen = (kind: SightingRow['kind'], ref: RawBuilder<unknown>) =>
+    wasSeen(kind, ref, sql`and sightings.round = ${round}`)
   const { rows } = await sql<{ visited: number; last: string | null; compared: Compared[] | null }>`
     /* compare_rows */ with page as (
-      select id, state, backend, provider_ref, state_changed_at, fence, expires_at,
+      select id, state, provider_ref, state_changed_at, fence, expires_at,
         (select checkpoints.provider_ref from sandman.checkpoints where checkpoints.id = sandboxes.checkpoint_id) as checkpoint_ref
       from sandman.sandboxes
-      where fleet = ${fleet} and state = ${asked.state} and id > ${cursor ?? ''}
+      where fleet = ${fleet} and backend = ${backend} and state = ${asked.state} and state <> 'gone' and id > ${cursor ?? ''}
       order by id limit ${asked.max}
-    ), compared as (
+    ), compared as materialized (
       select id, state, provider_ref as ref, checkpoint_ref as "checkpointRef",
         case when not ${seen('instance', sql`page.provider_ref`)} then 'instance'
              when ${asked.checkpoints} and checkpoint_ref is not null and not ${seen('checkpoint', sql`page.checkpoint_ref`)}
@@ -224,11 +250,10 @@ export async function compareRows(
         exists (select from sandman.findings where findings.fleet = ${fleet} and findings.backend = ${backend}
           and findings.place = ${place} and findings.acted_at is null and (findings.kind, findings.ref) in
             (('instance_missing', page.provider_ref), ('checkpoint_missing', page.checkpoint_ref))) as "isSuspected",
-        (expires_at is null or expires_at > ${dbNow(clock)}) and (fence > 0 or exists (select from sandman.sightings
-          where sightings.fleet = ${fleet} and sightings.backend = ${backend} and sightings.place = ${place}
-            and sightings.kind = 'instance' and sightings.ref = page.provider_ref)) as "isExpected"
+        (expires_at is null or expires_at > ${dbNow(clock)})
+          and (fence > 0 or ${wasSeen('instance', sql`page.provider_ref`)}) as "isExpected"
       from page
-      where backend = ${backend} and provider_ref is not null and state_changed_at < ${began_at}::timestamptz
+      where provider_ref is not null and state_changed_at < ${began_at}::timestamptz
     )
     select (select count(*) from page) as visited, (select max(id) from page) as last,
       (select jsonb_agg(to_jsonb(compared) order by id) from compared where lacks is not null or "isExpected") as compared`.execute(
@@ -298,33 +323,7 @@ export async function findUnownedCheckpoints(
           or exists (select from sandman.sandboxes as made where made.spec ->> 'from' = kept.id and made.state <> 'gone')
           or case owner.state when 'gone'
             then coalesce(gone_at + make_interval(secs => coalesce(retention_ms, ${retentionMs ?? null}::bigint,
-              case when ${isPromised} then null else ${remainsMs}::bigint end)::float8 / 1000) > ${dbNow(clock)}, true)
-            else ${isPromised} end))`.execute(db)
-  return rows
-}
-
-/** Somebody was given it as a snapshot, and may want to make a sandbox from it. */
-const isPromised = sql`(kept.kind = 'snapshot' or exists (select from sandman.operations
-          where operations.sandbox_id = kept.sandbox_id and operations.checkpoint_id = kept.id and operations.kind = 'snapshot'))`
-
-/** Operations that nobody has worked on for so long that whoever should is not there. A pause that waits may wait. */
-export async function findOverdue(
-  db: Db,
-  {
-    fleet,
-    backend,
-    olderThanMs,
-    max,
-    clock,
-  }: { fleet: string; backend: string; olderThanMs: number; max: number; clock: Clock },
-): Promise<{ operationId: string; kind: Kind }[]> {
-  const before = sql`${dbNow(clock)} - ${interval(olderThanMs)}`
-  const { rows } = await sql<{ operationId: string; kind: Kind }>`
-    /* find_overdue */ select operations.id as "operationId", operations.kind
-    from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
-    where sandboxes.fleet = ${fleet} and sandboxes.ring_at is not null and backend = ${backend}
-      and sandboxes.state_changed_at <= ${before} and coalesce(taken_at, started_at) <= ${before}
-      and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
-    order by sandboxes.state_changed_at limit ${max}`.execute(db)
+              case when ${IS_PROMISED} then null else ${remainsMs}::bigint end)::float8 / 1000) > ${dbNow(clock)}, true)
+            else ${IS_PROMISED} end))`.execute(db)
   return rows
 }

@@ -1,6 +1,7 @@
 /**
- * How often the reaper and the sweeper look, how much they do at a time, and how sure they have to be: every bound of both, in
- * one place. What they do with a provider has the deadlines of `patience.ts` besides.
+ * How long the reaper and the sweeper go on, how much they do at a time, and how sure they have to be. How often they tick stands with
+ * their queues, when a row comes up again in `db/bell-times.ts`, and what one statement of theirs may delete with it; what they do with a
+ * provider has the deadlines of `patience.ts`.
  */
 export const HOUSEKEEPING = {
   /** A tick begins nothing more after this; the next one goes on where it stopped. */
@@ -21,8 +22,9 @@ export const HOUSEKEEPING = {
   roundMs: 300_000,
   /** Sandboxes that are compared with the lists in one statement. */
   compareBatch: 1_000,
-  /** Single looks at a provider in one tick. */
+  /** Single looks at a provider in one tick, and between two looks at the clock. */
   looksMax: 500,
+  lookBatch: 16,
   /** After so many of them have failed in a row the provider is failing, and nothing more is concluded. */
   failuresMax: 3,
 
@@ -32,6 +34,15 @@ export const HOUSEKEEPING = {
   graceMs: 600_000,
   /** A look that brought no answer is repeated after this. */
   lookAgainMs: 60_000,
+  /** Findings that are looked at again in one go. */
+  findingBatch: 100,
+  /** As many looks as are kept of one: what cannot be done may be tried for weeks. */
+  looksKept: 10,
+  /** Young checkpoints that are looked at again in one tick. To look at one may mean to read all of it. */
+  verifyBatch: 50,
+  /** Those that are due are read so many at a time, because some may be on other machines, and so often in one tick. */
+  youngBatch: 500,
+  youngPages: 20,
   /** What is left of a sandbox that is gone, and was promised to nobody, is kept for so long if no retention is set. */
   remainsMs: 30 * 86_400_000,
 
@@ -47,10 +58,11 @@ export const HOUSEKEEPING = {
 
   /** How long a place stays with a worker that is not heard of. */
   holdMs: 60_000,
+  /** While another worker has the place, who was asked for a whole round waits for so long before it tries again. */
+  heldMs: 500,
+  /** A place that nobody has swept for so long is forgotten: a machine that is gone, an account that is not used. */
+  forgetPlaceMs: 7 * 86_400_000,
   pruneBatch: 1_000,
 }
 
 export type Housekeeping = typeof HOUSEKEEPING
-
-/** How long what is not needed any more is kept. */
-export type Keep = { eventsMs: number; outputMs: number; keysMs: number }

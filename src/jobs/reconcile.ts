@@ -1,4 +1,4 @@
-import { findOverdue } from '../db/sweeps.ts'
+import { findOverdue } from '../db/ring-due.ts'
 import { forEach } from '../each.ts'
 import { performOperation } from './operation.ts'
 import type { Tick } from './tick.ts'

@@ -1,11 +1,17 @@
 import type { Backend, Lease } from '../backends/backend.ts'
 import { claimLeases, type Leased, recordLease } from '../db/leases.ts'
-import { forEach } from '../each.ts'
+import { forEach, sideBySide } from '../each.ts'
+import { isSandmanError } from '../errors.ts'
+import type { Limits } from '../sandbox/limits.ts'
 import { askFor } from './ask.ts'
+import type { Housekeeping } from './housekeeping.ts'
 import { LEASE_SLACK_MS, leaseMs } from './lease.ts'
+import type { JobDeps } from './operation.ts'
 import { PATIENCE } from './patience.ts'
+import { isAway } from './probe.ts'
 import { Provider } from './provider.ts'
-import type { ReapDeps } from './reap.ts'
+
+export type RenewDeps = JobDeps & { limits: Limits; housekeeping: Housekeeping }
 
 /**
  * Renews the time-to-live of what is to run on, when half of it is over: how long a sandbox lives is for its limits to say. What a
@@ -13,43 +19,60 @@ import type { ReapDeps } from './reap.ts'
  *
  * One that it has put to sleep meanwhile is written down by a pause, which only looks.
  */
-export async function renewLeases(deps: ReapDeps, signal: AbortSignal, isOver: () => boolean): Promise<number> {
+export async function renewLeases(deps: RenewDeps, signal: AbortSignal, isOver: () => boolean): Promise<number> {
   // All at once: a provider that does not answer must not cost the others their time.
-  const counts = await Promise.all([...deps.backends.values()].map((backend) => renewAt(deps, backend, signal, isOver)))
+  const counts = await sideBySide([...deps.backends.values()].map((backend) => renewAt(deps, backend, signal, isOver)))
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-async function renewAt(deps: ReapDeps, backend: Backend, signal: AbortSignal, isOver: () => boolean): Promise<number> {
-  const { db, fleet, clock, patience = PATIENCE, housekeeping } = deps
+async function renewAt(deps: RenewDeps, backend: Backend, signal: AbortSignal, isOver: () => boolean): Promise<number> {
+  const { db, fleet, clock, patience = PATIENCE, housekeeping, events } = deps
   const { lease, name } = backend
   const { renewBatch: max, reapAgainMs: retryMs } = housekeeping
   let renewed = 0
-  while (lease !== 'none' && !isOver()) {
+  let failedInARow = 0
+  let isSilent = false
+  while (lease !== 'none' && !isSilent && !isOver()) {
     const due = await claimLeases(db, { fleet, backend: name, withinMs: patience.leaseMs / 2, max, retryMs, clock })
     await forEach(due, async (sandbox) => {
-      const isRenewed = renew(deps, backend, lease, sandbox, signal).catch((error: unknown) => {
+      if (isSilent) return
+      try {
+        if (await renew(deps, backend, lease, sandbox, signal)) renewed++
+        failedInARow = 0
+      } catch (error) {
         signal.throwIfAborted()
-        deps.events.emit('reaper.not_renewed', { sandboxId: sandbox.id, endsAt: sandbox.endsAt, error })
-        return false
-      })
-      if (await isRenewed) renewed++
+        events.emit('reaper.not_renewed', { sandboxId: sandbox.id, endsAt: sandbox.endsAt, error })
+        if (++failedInARow < housekeeping.failuresMax) return
+        failedInARow = 0
+        // One that hangs takes a part of the tick with every call: it is not asked any more, whatever it would say of others.
+        const hangs = isSandmanError(error, 'deadline_exceeded')
+        if (hangs || (await isAway(backend, providerFor(deps, name, 'everything', signal), signal))) isSilent = true
+      }
     })
     if (due.length < max) break
   }
   return renewed
 }
 
+function providerFor(
+  { patience = PATIENCE, events }: RenewDeps,
+  backend: string,
+  sandboxId: string,
+  signal: AbortSignal,
+): Provider {
+  return new Provider({ backend, asker: { sweepOf: 'leases' }, sandboxId, patience, signal, events })
+}
+
 async function renew(
-  deps: ReapDeps,
+  deps: RenewDeps,
   backend: Backend,
   lease: Lease,
   sandbox: Leased,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { patience = PATIENCE, events, limits, db } = deps
+  const { patience = PATIENCE, limits, db } = deps
   const { id, ref } = sandbox
-  const asker = { sweepOf: 'leases' }
-  const provider = new Provider({ backend: backend.name, asker, sandboxId: id, patience, signal, events })
+  const provider = providerFor(deps, backend.name, id, signal)
   const look = () => provider.ask('look', (call) => backend.look(ref, call))
   const seen = await look()
   if (seen.is === 'suspended' && sandbox.can_pause) {

@@ -4,7 +4,7 @@ import { type Hold, LostHold, recordFailing, recordUnplaced, releaseSweep, renew
 import { describeError, isSandmanError } from '../errors.ts'
 import { done, type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import type { SweeperPayload } from '../queues/sweeper.ts'
-import { notMineMs } from './operation.ts'
+import { notMineMs } from './not-mine.ts'
 import { PATIENCE } from './patience.ts'
 import { backendErrorIn, Provider } from './provider.ts'
 import { reconcile } from './reconcile.ts'
@@ -12,9 +12,6 @@ import { goRound } from './round.ts'
 import { ProviderFails, type SweepDeps, type Tick } from './tick.ts'
 import { lookAgain } from './verdict.ts'
 import { verifyAgain } from './verify-again.ts'
-
-/** While another worker has the place, who was asked for a whole round waits for so long before it tries again. */
-const HELD_MS = 500
 
 /**
  * One tick of the sweeper, for one backend: operations that nobody works on, the next part of a round of lists and comparisons,
@@ -43,14 +40,15 @@ export async function sweep(
       signal,
       events,
     })
-  const place = await findPlace(deps, backend, providerFor('everything'))
+  const place = await findPlace(deps, backend, providerFor('everything'), signal)
   signal.throwIfAborted()
   if (!place) return done() // nobody can say, which is written down; or there is nothing
   const takenBy = `${worker} ${randomUUID()}`
   const hold: Hold = { fleet, backend: name, place: place.name, takenBy, holdMs: housekeeping.holdMs, clock }
   const row = await takeSweep(db, hold, housekeeping)
   if (!row) {
-    return asked ? snoozed(`another worker sweeps ${name}`, HELD_MS) : superseded(`another worker sweeps ${name}`)
+    const why = `another worker sweeps ${name}`
+    return asked ? snoozed(why, housekeeping.heldMs) : superseded(why)
   }
   const tick: Tick = {
     deps,
@@ -93,15 +91,29 @@ export async function sweep(
   }
 }
 
+/** Backends of this process that have not been able to say where they are, and that no row remembers, because nobody has ever swept them. */
+const unplaced = new WeakSet<Backend>()
+
 /** Undefined when nobody can say. */
-async function findPlace(deps: SweepDeps, backend: Backend, provider: Provider): Promise<Place | undefined> {
+async function findPlace(
+  deps: SweepDeps,
+  backend: Backend,
+  provider: Provider,
+  signal: AbortSignal,
+): Promise<Place | undefined> {
   const { db, fleet, clock, events } = deps
   try {
-    return await provider.ask('list', (call) => backend.lists.place(call))
+    const place = await provider.ask('list', (call) => backend.lists.place(call))
+    unplaced.delete(backend)
+    return place
   } catch (error) {
+    signal.throwIfAborted() // given up by its worker, and not by the provider
+    const { name } = backend
     const failure = describeError(error)
-    events.emit('sweep.failing', { backend: backend.name, failure })
-    await recordUnplaced(db, { fleet, backend: backend.name, failure, clock })
+    const places = await recordUnplaced(db, { fleet, backend: name, failure, clock })
+    for (const { place, isNew } of places) if (isNew) events.emit('sweep.failing', { backend: name, place, failure })
+    if (places.length === 0 && !unplaced.has(backend)) events.emit('sweep.failing', { backend: name, failure })
+    unplaced.add(backend)
     return undefined
   }
 }

@@ -5,6 +5,7 @@ import { describeError } from '../errors.ts'
 import type { Limits } from '../sandbox/limits.ts'
 import type { Housekeeping } from './housekeeping.ts'
 import type { JobDeps } from './operation.ts'
+import { isAway } from './probe.ts'
 import type { Provider } from './provider.ts'
 
 export type SweepDeps = JobDeps & {
@@ -56,18 +57,9 @@ export async function lookOnce<T>(tick: Tick, what: string, look: () => Promise<
   } catch (error) {
     signal.throwIfAborted()
     deps.events.emit('sweep.unanswered', { backend: hold.backend, place: hold.place, what, error })
-    if (++tick.failedInARow >= deps.housekeeping.failuresMax) await probe(tick, describeError(error))
-    return undefined
-  }
-}
-
-/** Whether it is the provider that fails, or only what was looked at: of some that cannot be reached, the others must not suffer. */
-async function probe(tick: Tick, failure: string): Promise<void> {
-  tick.failedInARow = 0
-  try {
-    await tick.providerFor('everything').ask('list', (call) => tick.backend.lists.instances(undefined, call))
-  } catch {
-    tick.signal.throwIfAborted()
-    throw new ProviderFails(`neither single looks nor its list bring an answer; the last look: ${failure}`)
+    if (++tick.failedInARow < deps.housekeeping.failuresMax) return undefined
+    tick.failedInARow = 0
+    if (!(await isAway(tick.backend, tick.providerFor('everything'), signal))) return undefined
+    throw new ProviderFails(`neither single looks nor its list bring an answer; the last look: ${describeError(error)}`)
   }
 }

@@ -1,35 +1,55 @@
-import { findYoung, recordVerified, verifyLater, type Young } from '../db/checkpoints.ts'
+import type { Checkpoints } from '../backends/backend.ts'
+import { findYoung, passOver, recordVerified, verifyLater, type Young } from '../db/checkpoints.ts'
 import { forEach } from '../each.ts'
 import { suspect } from './round.ts'
 import { lookOnce, type Tick } from './tick.ts'
-
-/** Young checkpoints in one tick. To look at one may mean to read all of it. */
-const BATCH = 50
-/** Those that are due, of which some may be on other machines. */
-const DUE_MAX = 500
 
 /**
  * Looks again at checkpoints that are young: what was seen when the sandbox was paused may have been on its way somewhere, and
  * never have arrived. The sooner that is known, the likelier somebody still remembers what was in it.
  */
 export async function verifyAgain(tick: Tick): Promise<void> {
-  const { deps, hold } = tick
-  const { fleet, backend, clock } = hold
   if (tick.row.failing_since !== null || tick.isOver()) return
-  const young = await findYoung(deps.db, { fleet, backend, max: DUE_MAX, clock })
-  const { pausing } = tick.backend
-  // One that nobody needs may be gone.
-  const isNeeded = ({ isRestedOn }: Young) => !isRestedOn || (pausing !== 'none' && pausing.needsCheckpoint)
-  const here = young.filter((checkpoint) => tick.place.holds(checkpoint.provider_ref) && isNeeded(checkpoint))
-  await forEach(here.slice(0, Math.max(0, Math.min(BATCH, tick.looksLeft))), async (checkpoint) => {
+  const most = Math.max(0, Math.min(tick.deps.housekeeping.verifyBatch, tick.looksLeft))
+  await forEach(await findHere(tick, most), async (checkpoint) => {
     if (!tick.isOver()) await verify(tick, checkpoint)
   })
 }
 
-async function verify(tick: Tick, { id, kind, provider_ref: ref, sandbox_id: sandboxId }: Young): Promise<void> {
-  const { deps, backend, hold } = tick
+/** The first that are due, and are not on other machines. Those that need no look are passed over, and are in nobody's way again. */
+async function findHere(tick: Tick, most: number): Promise<Young[]> {
+  const { deps, hold, place } = tick
+  const { fleet, backend, clock } = hold
+  const { youngBatch: max, youngPages } = deps.housekeeping
+  const here: Young[] = []
+  let after: Young | undefined
+  for (let pages = 0; here.length < most && pages < youngPages && !tick.isOver(); pages++) {
+    const due = await findYoung(deps.db, { fleet, backend, after, max, clock })
+    const { yes = [], no = [] } = Object.groupBy(due, (young) => (isNeeded(tick, young) ? 'yes' : 'no'))
+    if (no.length > 0) await passOver(deps.db, no, clock)
+    here.push(...yes.filter(({ provider_ref }) => place.holds(provider_ref)))
+    after = due.at(-1)
+    if (due.length < max) break
+  }
+  return here.slice(0, most)
+}
+
+/** What is woken without its checkpoint may have lost it. And what cannot be asked for any more tells nothing. */
+function isNeeded(tick: Tick, young: Young): boolean {
+  const { pausing } = tick.backend
+  if (checkpointsOf(tick, young) === 'none') return false
+  return !young.isRestedOn || (pausing !== 'none' && pausing.needsCheckpoint)
+}
+
+function checkpointsOf({ backend }: Tick, { kind }: Young): Checkpoints | 'none' {
+  return kind === 'pause' ? backend.pausing : backend.snapshots
+}
+
+async function verify(tick: Tick, young: Young): Promise<void> {
+  const { id, provider_ref: ref, sandbox_id: sandboxId } = young
+  const { deps, hold } = tick
   const { db, clock, housekeeping } = deps
-  const checkpoints = kind === 'pause' ? backend.pausing : backend.snapshots
+  const checkpoints = checkpointsOf(tick, young)
   const seen =
     checkpoints === 'none'
       ? undefined

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runningClock as clock } from '../../src/clock.ts'
+import { findYoung } from '../../src/db/checkpoints.ts'
 import { findViolations } from '../../src/db/invariants.ts'
 import { MIGRATIONS, migrate } from '../../src/db/migrate.ts'
 import type { Sandbox } from '../../src/index.ts'
 import { STATES } from '../../src/sandbox/states.ts'
 import { endOf, textOf, type Working, work } from '../executions/setup.ts'
+import { stoppedClock } from '../support/clock.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn } from '../support/ledger.ts'
 import { type Column, columnsOf, migrateAsBefore, type Rows, readRows, writeRows } from '../support/older-schema.ts'
@@ -160,6 +162,25 @@ test('a worker of this release finishes what one of an older release had under w
 
 describe('a worker of an older release', () => {
   const compatible = OLDER.filter((name) => name >= EXECUTIONS)
+
+  test('makes checkpoints that are looked at again by those of this one, and of what was there before so are the young', async () => {
+    const { database } = await databaseOf('0008_guards')
+    await migrate(database.url)
+    const { fleet } = world.place
+    const due = async () => {
+      const { stoppedAt } = stoppedClock(new Date(Date.now() + 600_000).toISOString())
+      const young = await findYoung(database.db, { fleet, backend: 'test', max: 100, clock: { stoppedAt } })
+      return young.map(({ provider_ref }) => provider_ref)
+    }
+    const before = await due()
+    expect(before).not.toEqual([])
+    // As a release before wrote them: it knew of `verify_at`, and not who is to look then.
+    await database.pool.query(`
+      insert into sandman.checkpoints (id, fleet, sandbox_id, kind, status, provider_ref, created_at, verified_at, verify_at)
+      select sandman.make_id('ckpt', now()), fleet, id, 'pause', 'ready', 'of an older release', now(), now(), now() + interval '1 minute'
+      from sandman.sandboxes where state = 'running' limit 1`)
+    expect((await due()).toSorted()).toEqual([...before, 'of an older release'].toSorted())
+  })
 
   test.each(compatible)(
     'of %s finds every table and column that it knows, and has to fill in no other',

@@ -6,17 +6,11 @@ import { claimDue, findDue } from '../../src/db/due.ts'
 import { dueFindings } from '../../src/db/findings.ts'
 import { claimLeases } from '../../src/db/leases.ts'
 import { pruneEvents, pruneKeys, pruneOutput } from '../../src/db/prune.ts'
-import { claimUnheard } from '../../src/db/ring-due.ts'
+import { claimUnheard, findOverdue } from '../../src/db/ring-due.ts'
 import { listBackends } from '../../src/db/sandboxes.ts'
 import type { SweepRow } from '../../src/db/schema.ts'
 import { claimUnfollowed, findPastDeadline } from '../../src/db/streams.ts'
-import {
-  compareRows,
-  findOverdue,
-  findUnownedCheckpoints,
-  findUnownedInstances,
-  type Hold,
-} from '../../src/db/sweeps.ts'
+import { compareRows, findUnownedCheckpoints, findUnownedInstances, type Hold } from '../../src/db/sweeps.ts'
 import { LIMIT_NAMES } from '../../src/sandbox/limits.ts'
 import { fillInBulk } from '../support/bulk.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
@@ -28,6 +22,8 @@ const ROWS = 200_000
 const DUE = 100
 /** Of everything else, enough that reading all of it would be noticed. */
 const SOME = 20_000
+/** Of a backend that is hardly used. */
+const FEW = 10
 const fleet = 'large'
 
 /**
@@ -95,19 +91,21 @@ describe(`with ${ROWS} sandboxes`, () => {
   })
 
   const hold: Hold = { fleet, backend: 'test', place: 'here', takenBy: 'me', holdMs: 1, clock }
+  /** A backend with next to nothing, beside two that have all the rest. */
+  const few = { ...hold, backend: 'few' }
   const sweep = { round: 2, cursor: null, began_at: new Date() } as SweepRow
   const named = Array.from({ length: 100 }, (_, index) => ({ ref: `vm-${index}`, sandboxId: idOf(index) }))
   const old = { fleet, olderThanMs: 90 * DAY_MS, max: 100, clock }
 
   test.each<[string, (db: TestDatabase['db']) => Promise<unknown>, number]>([
     ['operations that nobody has heard of', (db) => claimUnheard(db, { fleet, max: 100, clock }), 0],
-    ['operations past their deadline', (db) => findOverdue(db, { ...hold, olderThanMs: 1_000, max: 20 }), 0],
-    ['executions that nobody follows', (db) => claimUnfollowed(db, { fleet, max: 100, clock }), 0],
     [
-      'executions past theirs',
-      (db) => findPastDeadline(db, { fleet, backends: ['test'], byMs: 1, max: 100, clock }),
+      'operations past their deadline, beside those of another backend',
+      (db) => findOverdue(db, { ...hold, olderThanMs: 1_000, max: 20 }),
       0,
     ],
+    ['executions that nobody follows', (db) => claimUnfollowed(db, { fleet, max: 100, clock }), 0],
+    ['executions past theirs', (db) => findPastDeadline(db, { fleet, backend: 'test', byMs: 1, max: 100, clock }), 0],
     ['findings that are due', (db) => dueFindings(db, { ...hold, max: 100 }), 0],
     ['young checkpoints', (db) => findYoung(db, { ...hold, max: 50 }), 10 * DUE],
     [
@@ -124,6 +122,12 @@ describe(`with ${ROWS} sandboxes`, () => {
     ['old history', (db) => pruneEvents(db, old), 1_500],
     ['old output', (db) => pruneOutput(db, old), 10],
     ['old keys', (db) => pruneKeys(db, old), 10],
+    [
+      'a round of a backend that has few, beside those that have many',
+      (db) => compareRows(db, few, sweep, { state: 'suspended', checkpoints: true, max: 1_000 }),
+      3 * FEW,
+    ],
+    ['young checkpoints of it', (db) => findYoung(db, { ...few, max: 50 }), 4 * FEW],
     ['which backends there are', (db) => listBackends(db, fleet), 20],
   ])('looking for %s costs what there is of it', async (_what, work, most) => {
     const spent = await cost(work)
@@ -151,9 +155,9 @@ async function generate({ pool }: TestDatabase): Promise<void> {
 
 async function fill(client: pg.PoolClient): Promise<void> {
   await client.query(`
-      insert into sandman.checkpoints (id, fleet, sandbox_id, kind, status, provider_ref, created_at, verified_at, verify_at)
+      insert into sandman.checkpoints (id, fleet, sandbox_id, kind, status, provider_ref, created_at, verified_at, verify_at, verify_by)
       select 'ckpt_' || lpad(to_hex(n), 26, '0'), '${fleet}', 'sbx_' || lpad(to_hex(n), 26, '0'), 'pause', 'ready', 'ckpt-' || n,
-        now() - interval '1 day', now() - interval '1 day', case when n < ${DUE} then now() end
+        now() - interval '1 day', now() - interval '1 day', case when n < ${DUE} then now() end, case n % 2 when 0 then 'test' else 'other' end
       from generate_series(0, ${SOME} - 1) as n`)
   await client.query(`
       insert into sandman.operations (id, sandbox_id, kind, status, outcome, checkpoint_id, created_at, settled_at)
@@ -180,6 +184,23 @@ async function fill(client: pg.PoolClient): Promise<void> {
   await client.query(`
       update sandman.sandboxes set idle_ttl_ms = case when can_pause then 1000 end where fleet = '${fleet}' and state = 'running'
         and last_active_at < now() - interval '30 days'`)
+  await client.query(`
+      insert into sandman.sandboxes (id, fleet, backend, can_pause, can_snapshot, state, state_changed_at, suspended_at, provider_ref,
+        checkpoint_id, created_at, last_active_at)
+      select 'sbx_' || lpad(to_hex(n), 26, '0'), '${fleet}', 'few', true, true, 'suspended', now() - interval '1 day', now(), 'vm-' || n,
+        'ckpt_' || lpad(to_hex(n), 26, '0'), now(), now()
+      from generate_series(${2 * ROWS}, ${2 * ROWS + FEW - 1}) as n`)
+  await client.query(`
+      insert into sandman.checkpoints (id, fleet, sandbox_id, kind, status, provider_ref, created_at, verified_at, verify_at, verify_by)
+      select checkpoint_id, fleet, id, 'pause', 'ready', 'ckpt-of-' || provider_ref, now(), now(), now(), backend
+      from sandman.sandboxes where backend = 'few'`)
+  // At a provider that does not answer: nobody has settled them for long.
+  await client.query(`
+      insert into sandman.sandboxes (id, fleet, backend, can_pause, can_snapshot, state, state_changed_at, provider_ref, operation_id,
+        tail_id, tail_fingerprint, ring_at, created_at, last_active_at)
+      select 'sbx_' || lpad(to_hex(n), 26, '0'), '${fleet}', 'other', true, true, 'pausing', now() - interval '1 day', 'vm-' || n,
+        'op_' || lpad(to_hex(n), 26, '0'), 'op_' || lpad(to_hex(n), 26, '0'), 'pause', now() + interval '1 hour', now(), now()
+      from generate_series(${3 * ROWS}, ${3 * ROWS + SOME - 1}) as n`)
   await client.query(`
       insert into sandman.events (sandbox_id, at, type, to_state, fence)
       select id, state_changed_at, 'adopted', state, 0 from sandman.sandboxes where fleet = '${fleet}' limit ${SOME}`)

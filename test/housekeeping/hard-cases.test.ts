@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { beforeEach, expect, test } from 'vitest'
-import { type Backend, BackendError, type Place } from '../../src/backends/backend.ts'
+import { type Backend, BackendError } from '../../src/backends/backend.ts'
 import { runningClock } from '../../src/clock.ts'
 import { Events } from '../../src/events.ts'
 import { ask } from '../../src/fleet/ask.ts'
@@ -12,7 +12,7 @@ import { forget, lose, others, settled, stray } from './setup.ts'
 const HOUR_MS = 3_600_000
 
 /** The same provider, as a worker sees it whose lists come from somewhere else. */
-function placedAt({ deps }: Housekeeper, place: () => Promise<Place | undefined>): void {
+function placedAt({ deps }: Housekeeper, place: Backend['lists']['place']): void {
   const backends = deps.backends as Map<string, Backend>
   const backend = backends.get('test') as Backend
   backends.set('test', { ...backend, lists: { ...backend.lists, place } })
@@ -94,6 +94,19 @@ describeWorld(
       expect(provider.checkpoints.has(`snapshot-${operation.id}`)).toBe(true)
     })
 
+    test('keeps a snapshot that a sandbox was imported with, also when that is woken from it', async () => {
+      const { provider, fleet, db } = world()
+      await others(world())
+      const imported = await world().suspended()
+      await sql`update sandman.checkpoints set kind = 'snapshot' where id = ${imported.checkpoint?.id}`.execute(db)
+      expect((await fleet.resume(imported.id, { wait: '30s' })).operation.status).toBe('succeeded')
+      expect(provider.checkpoints.has(checkpointOf(imported))).toBe(true)
+      await housekeeper(world()).sweepTwice()
+      expect(provider.checkpoints.has(checkpointOf(imported))).toBe(true)
+      const kept = await sql`select status from sandman.checkpoints where id = ${imported.checkpoint?.id}`.execute(db)
+      expect(kept.rows).toEqual([{ status: 'ready' }])
+    })
+
     test('spares an instance that is taken over during its second look', async () => {
       const { provider, fleet } = world()
       await others(world())
@@ -148,6 +161,36 @@ describeWorld(
       })
       await keeper.sweep()
       expect(await keeper.state()).toMatchObject({ failure: expect.stringContaining('who are you?') })
+    })
+
+    test('does not take a worker that stops for a provider that fails', async () => {
+      const keeper = housekeeper(world())
+      await keeper.sweep('test', { asked: true })
+      const stopped = new AbortController()
+      placedAt(keeper, async () => {
+        stopped.abort(new Error('stopped'))
+        throw new BackendError('sandbox_unreachable', 'nobody listens any more')
+      })
+      await expect(keeper.sweep('test', { signal: stopped.signal })).rejects.toThrow('stopped')
+      expect(await keeper.state()).toMatchObject({ failing_since: null })
+    })
+
+    test('says so once and not with every tick, and of which place, where one is known', async () => {
+      const failures = ({ events }: Housekeeper) =>
+        events.happened.filter(({ name }) => name === 'sweep.failing').map(({ fields }) => fields.place)
+      const nowhere = async () => {
+        throw new BackendError('provider_unauthorized', 'who are you?')
+      }
+      const keeper = housekeeper(world())
+      const named = keeper.deps.backends.get('test') as Backend
+      placedAt(keeper, nowhere)
+      for (let ticks = 0; ticks < 3; ticks++) await keeper.sweep()
+      expect(failures(keeper)).toEqual([undefined])
+      placedAt(keeper, named.lists.place)
+      await keeper.sweep()
+      placedAt(keeper, nowhere)
+      for (let ticks = 0; ticks < 3; ticks++) await keeper.sweep()
+      expect(failures(keeper)).toEqual([undefined, 'the test account'])
     })
 
     test('begins anew with what was found from a place that has another name now, and believes no empty one', async () => {

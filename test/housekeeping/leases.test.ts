@@ -148,6 +148,24 @@ describeWorld(
       expect(leaseLeft(silent)).toBeGreaterThan(HOUR_MS - MINUTE_MS)
     })
 
+    test('goes on behind several that cannot be reached, as long as their provider can be', async () => {
+      const { provider } = world()
+      const silent = await Promise.all(Array.from({ length: 6 }, () => world().running()))
+      for (const each of silent) await endsIn(world(), each, MINUTE_MS)
+      const other = await world().running()
+      await endsIn(world(), other, 2 * MINUTE_MS)
+      provider.failsFor = (ref) => silent.some(({ providerRef }) => providerRef === ref)
+      const { reap, advance, events } = housekeeper(world(), { housekeeping: { renewBatch: 2 } })
+      provider.next('list', { kind: 'status', status: 503 })
+      await reap()
+      expect(events.count('reaper.not_renewed')).toBe(4) // two claims: by then its list does not answer either
+      expect(leaseLeft(other)).toBeLessThan(2 * MINUTE_MS)
+      advance(5 * MINUTE_MS)
+      await reap()
+      expect(events.count('reaper.not_renewed')).toBe(10)
+      expect(leaseLeft(other)).toBeGreaterThan(HOUR_MS - MINUTE_MS)
+    })
+
     test('puts nobody to sleep who is awake: who was only thought to sleep is left alone', async () => {
       const { db, eye, place, fleet, provider } = world()
       const { id, providerRef } = await world().running()

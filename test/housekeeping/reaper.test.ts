@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import type { Backend } from '../../src/backends/backend.ts'
 import { requestExecution } from '../../src/db/executions.ts'
-import type { Sandbox } from '../../src/index.ts'
+import { PATIENCE, type Sandbox } from '../../src/index.ts'
 import { work } from '../executions/setup.ts'
 import { describeWorld } from '../support/describe-world.ts'
 import { housekeeper } from '../support/housekeeper.ts'
@@ -282,6 +283,35 @@ describeWorld(
         reason: 'deadline_exceeded',
         message: expect.stringContaining('could not be seen to stop'),
       })
+    })
+
+    test('are ended side by side: one whose agent cannot be stopped does not keep the others from their turn', async () => {
+      const all = [await left(true), await left(true), await left(true)]
+      const { patience = PATIENCE } = housekeeper(world()).deps
+      const brief = { ...patience, callMs: { ...patience.callMs, stop_agent: 300 } }
+      const { reap, advance } = housekeeper(world(), { patience: brief, housekeeping: { tickMs: 200 } })
+      advance(PAST_MS)
+      await reap()
+      for (const { execution } of all)
+        expect((await world().fleet.execution(execution.id)).execution.reason).toBe('deadline_exceeded')
+    })
+
+    test('are ended also while the provider of others hangs, which is not asked again and again in that tick', async () => {
+      const worker = await world().startWorker()
+      await Promise.all(Array.from({ length: 40 }, () => world().running({ backend: 'plain' })))
+      await worker.stop()
+      const { execution } = await left()
+      const { patience = PATIENCE } = housekeeper(world()).deps
+      const brief = { ...patience, callMs: { ...patience.callMs, look: 300 } }
+      const { deps, reap, advance, events } = housekeeper(world(), { patience: brief, housekeeping: { tickMs: 1_000 } })
+      const plain = deps.backends.get('plain') as Backend
+      const hangs = vi.fn(() => new Promise<never>(() => {}))
+      ;(deps.backends as Map<string, Backend>).set('plain', { ...plain, look: hangs })
+      advance(PAST_MS)
+      await reap()
+      expect((await world().fleet.execution(execution.id)).execution.reason).toBe('deadline_exceeded')
+      expect(hangs.mock.calls.length).toBeLessThan(16)
+      expect(events.count('reaper.not_renewed')).toBe(hangs.mock.calls.length)
     })
 
     test('are ended when they never began', async () => {
