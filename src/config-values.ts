@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { DURATION_MS_MAX, LIMIT_MS_MIN, parseDurationMs } from './duration.ts'
-import { isRedisUrl } from './redis-url.ts'
+import { problemOfRedisUrl } from './redis-url.ts'
 
 /** What a single setting may be, as somebody writes it into an environment, and what that means. */
 
@@ -21,7 +21,7 @@ export function printRate({ count, perMs }: Rate): string {
   return `${count}/${Object.entries(RATE_UNITS).find(([, ms]) => ms === perMs)?.[0]}`
 }
 
-const GRACE_MS_MAX = 3_600_000
+export const GRACE_MS_MAX = 3_600_000
 
 export const graceMs = z.string().transform((text, context) => {
   const ms = parseDurationMs(text)
@@ -39,12 +39,10 @@ export const port = z
 // The examples have no password: messages lose what looks like one.
 export const postgresUrl = z.string().refine(isPostgresUrl, 'must be a URL such as postgres://user@host:5432/name')
 
-export const redisUrl = z
-  .string()
-  .refine(
-    isRedisUrl,
-    'must be a URL such as redis://host:6379, redis+cluster://host:6379,host:6380 or redis+sentinel://host:26379/name-of-the-primary',
-  )
+export const redisUrl = z.string().superRefine((url, context) => {
+  const problem = problemOfRedisUrl(url)
+  if (problem) context.addIssue({ code: 'custom', message: problem })
+})
 
 const scopes = ['read', 'operate', 'admin'] as const
 export type Scope = (typeof scopes)[number]
@@ -112,17 +110,17 @@ export const podSpec = z.string().transform((text, context): Record<string, unkn
   return {}
 })
 
+export const COUNT_MAX = 999_999
+
 export const count = z
   .string()
-  .regex(/^[1-9]\d{0,5}$/, 'must be a number from 1 to 999999')
+  .regex(/^[1-9]\d{0,5}$/, `must be a number from 1 to ${COUNT_MAX}`)
   .transform(Number)
 
 /** It is part of names at every provider, in every queue and on every channel. */
-export function isFleetName(text: string): boolean {
-  return /^[a-z0-9][a-z0-9-]{0,39}$/.test(text)
-}
+export const fleetName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,39}$/, 'must be 1 to 40 of a-z, 0-9 and -')
 
-export function isPostgresUrl(text: string): boolean {
+function isPostgresUrl(text: string): boolean {
   return /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && canDecode(text)
 }
 

@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { BACKEND_NAMES, type BackendName } from './backends/names.ts'
 import {
   count,
+  fleetName,
   graceMs,
-  isFleetName,
   isLoopback,
   limit,
   pairs,
@@ -21,8 +21,10 @@ import {
 } from './config-values.ts'
 import { printDuration } from './duration.ts'
 import { SandmanError } from './errors.ts'
+import { ENDING_MS, TRACED_ENDING_MS } from './grace.ts'
 import { nearest } from './nearest.ts'
 import { QUEUE_NAMES, type QueueName } from './queues/names.ts'
+import type { Limits } from './sandbox/limits.ts'
 
 export const RATE_LIMIT: Rate = { count: 200, perMs: 1_000 }
 const GRACE_MS = 25_000
@@ -57,9 +59,7 @@ const Environment = z.object({
     .min(1)
     .optional()
     .describe('Address the web process listens on. Defaults to 127.0.0.1, and to 0.0.0.0 once there are tokens.'),
-  SANDMAN_FLEET: z
-    .string()
-    .refine(isFleetName, 'must be 1 to 40 of a-z, 0-9 and -')
+  SANDMAN_FLEET: fleetName
     .default('default')
     .describe(
       'Name of this deployment. Fleets share a database, a Redis and provider accounts without seeing each other.',
@@ -192,7 +192,7 @@ const Environment = z.object({
   SANDMAN_GRACE: graceMs
     .default(GRACE_MS)
     .describe(
-      'How long a process may take to stop after SIGTERM, up to 1h. Work that is still in flight four seconds before that is handed back.',
+      `How long a process may take to stop after SIGTERM, up to 1h. Work that is still in flight ${ENDING_MS / 1_000} s before that is handed back; with traces, ${TRACED_ENDING_MS / 1_000} s.`,
     ),
   SANDMAN_DATA: z
     .string()
@@ -226,6 +226,9 @@ const Environment = z.object({
     .describe('Least important log lines to print.'),
 })
 
+/** How long what is not needed any more is kept. */
+export type Keep = { eventsMs: number; outputMs: number; keysMs: number }
+
 export type Config = {
   databaseUrl: string | undefined
   redisUrl: string | undefined
@@ -258,15 +261,10 @@ export type Config = {
     region: string | undefined
     orgId: string | undefined
   }
-  ttl: {
-    idleMs?: number | undefined
-    hardMs?: number | undefined
-    retentionMs?: number | undefined
-    ifUnsupported?: 'kill' | undefined
-  }
+  ttl: Limits
   sweeper: 'act' | 'report'
   destroyMax: number
-  keep: { eventsMs: number; outputMs: number; keysMs: number }
+  keep: Keep
   graceMs: number
   dataFolder: string
   tracing: { isWanted: boolean; serviceName: string | undefined; headers: string | undefined }

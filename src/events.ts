@@ -1,3 +1,5 @@
+import { inspect } from 'node:util'
+
 type Level = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
 /**
@@ -9,6 +11,7 @@ export const EVENTS = {
   'process.stopping': { level: 'info', says: 'stopping: no new work is taken' },
   'process.stopped': { level: 'info', says: 'stopped' },
   'process.crashed': { level: 'fatal', says: 'crashed: an error reached nobody' },
+  'listener.failed': { level: 'error', says: 'a listener failed at an event; nothing else does, and it is said once' },
   'database.migrated': { level: 'info', says: 'database migrated' },
   'database.connection_lost': { level: 'warn', says: 'lost a database connection' },
   'queue.connection_lost': { level: 'warn', says: 'lost the connection to the queue; reconnecting' },
@@ -22,7 +25,6 @@ export const EVENTS = {
   'request.failed': { level: 'error', says: 'a request failed here, and not by its own fault' },
   'tracing.failed': { level: 'warn', says: 'traces could not be sent' },
   'operation.unheard': { level: 'warn', says: 'the queue was not rung for an operation; it will be, later' },
-  'operation.look_failed': { level: 'warn', says: 'could not look for operations that nobody has heard of' },
   'operation.rung_again': { level: 'info', says: 'rang again for an operation that nobody had heard of' },
   'operation.taken': { level: 'debug', says: 'took an operation' },
   'operation.accepted': { level: 'debug', says: 'an operation was accepted, and its sandbox is on its way' },
@@ -30,11 +32,6 @@ export const EVENTS = {
   'operation.settled': { level: 'info', says: 'operation settled' },
   'operation.undecided': { level: 'warn', says: 'nobody can say how an operation ended; it is looked at again' },
   'operation.left_over': { level: 'warn', says: 'could not tidy up after an operation; the sweeper will' },
-  'operation.unannounced': {
-    level: 'debug',
-    says: 'could not announce what has settled or was printed; who waits looks by itself',
-  },
-  'operation.wait_failed': { level: 'warn', says: 'could not look for what is waited for; looking again' },
   'execution.unheard': { level: 'warn', says: 'the queue was not rung for an execution; it will be, later' },
   'execution.rung_again': { level: 'info', says: 'rang again for an execution that nobody was heard to follow' },
   'execution.followed': { level: 'debug', says: 'follows an execution' },
@@ -44,6 +41,15 @@ export const EVENTS = {
   'execution.interrupted': { level: 'info', says: 'execution ended with what it ran in' },
   'execution.left_over': { level: 'warn', says: 'could not stop the agent of an execution' },
   'execution.roll_call_failed': { level: 'warn', says: 'could not ask what is wished of executions; asking again' },
+  'bell.failed': {
+    level: 'warn',
+    says: 'could not look for operations and executions that nobody has heard of; looking again',
+  },
+  'notice.failed': {
+    level: 'debug',
+    says: 'could not announce what has settled or was printed; who waits looks by itself',
+  },
+  'wait.failed': { level: 'warn', says: 'could not look for what is waited for, or watched; looking again' },
   'reaper.asked': { level: 'info', says: 'a sandbox has reached a limit; what that means was asked for' },
   'reaper.not_renewed': {
     level: 'warn',
@@ -98,20 +104,43 @@ export const EVENTS = {
 export type EventName = keyof typeof EVENTS
 export type Event = { name: EventName; fields: Record<string, unknown> }
 
-export class Events {
-  #listeners: readonly ((event: Event) => void)[] = []
+type Listener = (event: Event) => void
 
+export class Events {
+  #listeners: readonly Listener[] = []
+  /** Of each it is told once, which is also the end of it when one fails at hearing of that. */
+  readonly #failing = new WeakSet<Listener>()
+
+  /** A listener is most often an app's. Whatever it makes of an event must not reach who is in the middle of something. */
   emit(name: EventName, fields: Record<string, unknown> = {}): void {
     const event = { name, fields }
-    for (const listener of this.#listeners) listener(event)
+    for (const listener of this.#listeners) {
+      try {
+        const told: unknown = listener(event)
+        if (told instanceof Promise) told.catch((error: unknown) => this.#failed(listener, name, error))
+      } catch (error) {
+        this.#failed(listener, name, error)
+      }
+    }
   }
 
   /** Calls `listener` with every event from now on, until the returned function is called. */
-  subscribe(listener: (event: Event) => void): () => void {
+  subscribe(listener: Listener): () => void {
     // A new list, so that who comes or goes because of an event changes nothing for that event.
     this.#listeners = [...this.#listeners, listener]
     return () => {
       this.#listeners = this.#listeners.filter((other) => other !== listener)
     }
+  }
+
+  #failed(listener: Listener, heard: EventName, error: unknown): void {
+    if (this.#failing.has(listener)) return
+    this.#failing.add(listener)
+    this.emit('listener.failed', { heard, error })
+    // An app has no log of ours, and the one whom it gave us to tell is the one that fails.
+    process.emitWarning(`A listener to Sandman's events failed at ${heard}, and maybe at others since.`, {
+      type: 'SandmanWarning',
+      detail: inspect(error),
+    })
   }
 }

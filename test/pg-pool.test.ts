@@ -1,4 +1,6 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import net from 'node:net'
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { listen } from '../src/db/announce.ts'
 import { closePool, openPool } from '../src/pg-pool.ts'
 import { createDatabase, type TestDatabase } from './support/database.ts'
 
@@ -49,4 +51,20 @@ test('a pool closes although one of its statements waits for ever', async () => 
   await holder.query('rollback')
   holder.release()
   await waiting
+})
+
+test('a connection that idles, or listens, is probed every few seconds, so that it does not outlive its server for hours', async () => {
+  const probed = vi.spyOn(net.Socket.prototype, 'setKeepAlive')
+  onTestFinished(() => probed.mockRestore())
+  const pool = openPool({ connectionString: database.url }, () => {})
+  await pool.query('select 1')
+  const connected = Promise.withResolvers<void>()
+  const unheard = { heard: () => {}, lost: connected.reject }
+  const listener = listen({ databaseUrl: database.url, fleet: 'probed', connected: connected.resolve, ...unheard })
+  await connected.promise
+  expect(probed.mock.calls).toEqual([
+    [true, 10_000],
+    [true, 10_000],
+  ])
+  await Promise.all([listener.close(), closePool(pool)])
 })

@@ -9,7 +9,7 @@ import { harmless } from './harmless.ts'
 import { printJson, printJsonLine } from './json.ts'
 import type { Session } from './session.ts'
 import { type Column, layTable } from './table.ts'
-import { WATCH_MS } from './watch.ts'
+import { unlessAway, WATCH_MS } from './watch.ts'
 import { cut } from './width.ts'
 
 type Asked = { limit: number | undefined; cursor: string | undefined; json: boolean; watch: boolean }
@@ -17,15 +17,14 @@ type Asked = { limit: number | undefined; cursor: string | undefined; json: bool
 export function events({ values, args, session }: Invocation<Asked>): Promise<number> {
   const [id] = args as [string]
   const { limit, cursor, json } = values
+  const from: From = { ...(limit !== undefined && { limit }), ...(cursor !== undefined && { cursor }) }
   return withFleet(session, async (fleet, signal) => {
-    const page = await fleet.events(id, {
-      ...(limit !== undefined && { limit }),
-      ...(cursor !== undefined && { cursor }),
-    })
     if (values.watch) {
-      for (const event of page.items) await print(event, values, session)
-      await follow(fleet, id, { asked: values, session, signal, after: page.items.at(-1)?.id ?? Number(cursor ?? 0) })
-    } else if (json) await session.io.out.write(printJson(page))
+      await follow(fleet, id, { asked: values, session, signal, from })
+      return exit('done')
+    }
+    const page = await fleet.events(id, from)
+    if (json) await session.io.out.write(printJson(page))
     else {
       const { out } = session.io
       const rows = page.items.map((event) => cellsOf(event).map((text) => ({ text })))
@@ -38,16 +37,23 @@ export function events({ values, args, session }: Invocation<Asked>): Promise<nu
   })
 }
 
-type Following = { asked: Asked; session: Session; signal: AbortSignal; after: number }
+type From = { limit?: number; cursor?: string }
+type Following = { asked: Asked; session: Session; signal: AbortSignal; from: From }
 
 /** History only grows: what is behind the last one is new. */
-async function follow(fleet: Fleet, id: string, { asked, session, signal, after }: Following): Promise<void> {
-  let last = after
+async function follow(fleet: Fleet, id: string, following: Following): Promise<void> {
+  const { asked, session, signal } = following
+  let { from } = following
   while (!signal.aborted) {
-    const { items, nextCursor } = await fleet.events(id, { cursor: String(last) })
-    for (const event of items) await print(event, asked, session)
-    last = items.at(-1)?.id ?? last
-    if (nextCursor === null) await sleep(WATCH_MS, undefined, { signal }).catch(() => {})
+    const page = await unlessAway(fleet.events(id, from))
+    if (typeof page === 'string') await session.complain(page)
+    else {
+      for (const event of page.items) await print(event, asked, session)
+      const last = page.items.at(-1)
+      if (last) from = { cursor: String(last.id) }
+      if (page.nextCursor !== null) continue
+    }
+    await sleep(WATCH_MS, undefined, { signal }).catch(() => {})
   }
 }
 

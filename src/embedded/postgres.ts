@@ -27,7 +27,7 @@ const run = promisify(execFile)
 
 export type EmbeddedPostgres = { url: string; service: Service; stop(): Promise<void> }
 
-export type EmbeddedOptions = {
+type EmbeddedOptions = {
   /** Holds the cluster with its password, its log, and a lock. Created when missing. */
   folder: string
   /** For a cluster that may be thrown away: no waiting for the disk, room for many connections, removed at the end. */

@@ -47,6 +47,11 @@ export async function startService(spec: ServiceSpec): Promise<Service> {
       clearTimeout(timer)
       reject(new ServiceFailed(spec.command, 'its keeper ended'))
     })
+    // One that could not be started never exits; and an error that nobody listens to would end this process.
+    keeper.on('error', ({ message }) => {
+      clearTimeout(timer)
+      reject(new ServiceFailed(spec.command, `its keeper could not be started: ${message}`))
+    })
   })
   // The channel must not keep this process alive; its closing is what stops the service.
   keeper.unref()

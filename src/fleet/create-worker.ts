@@ -5,7 +5,8 @@ import { type Config, parseConfig } from '../config.ts'
 import { type Event, Events } from '../events.ts'
 import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
 import type { Patience } from '../jobs/patience.ts'
-import { HousekeepingRequest, KeepRequest, limitsOf, parseRequest, Ttl } from './requests.ts'
+import { WorkerRequest } from './options.ts'
+import { type KeepRequest, limitsOf, parseRequest, type Ttl } from './requests.ts'
 import { startWorker } from './worker.ts'
 
 export type WorkerOptions = {
@@ -19,7 +20,7 @@ export type WorkerOptions = {
   backends: readonly (Backend | Config['backends'][number])[]
   /** Queues to take work from. Defaults to all. */
   queues?: Config['queues']
-  /** How long work in flight may take after `stop`. Defaults to 25 s. */
+  /** How long `stop` may take, up to an hour. What is still in flight four seconds before that is handed back. Defaults to 25 s. */
   graceMs?: number
   /** Folder for what backends keep on this machine. Defaults to `.sandman`. */
   dataFolder?: string
@@ -35,41 +36,40 @@ export type WorkerOptions = {
   patience?: Patience
   /** How the reaper and the sweeper are bounded. What is left out is as usual. */
   housekeeping?: Partial<Housekeeping>
+  /** Told of all that happens. What it throws changes nothing, and is a warning of the process. */
   onEvent?: (event: Event) => void
 }
 
 /** A worker inside of a process of one's own, for a backend of one's own. `sandman worker` is the same, from the environment. */
 export async function createWorker(options: WorkerOptions): Promise<{ stop(): Promise<void> }> {
-  const { databaseUrl, redisUrl, backends, patience, onEvent } = options
-  const config = parseConfig({
-    DATABASE_URL: databaseUrl,
-    REDIS_URL: redisUrl,
-    SANDMAN_FLEET: options.fleet,
-    SANDMAN_SWEEPER: options.sweeper,
-    SANDMAN_DESTROY_MAX: options.destroyMax?.toString(),
-  })
-  const { events: eventsMs, output: outputMs, keys: keysMs } = parseRequest(KeepRequest, options.keep ?? {}, 'keep')
-  const bounds = parseRequest(HousekeepingRequest, options.housekeeping ?? {}, 'housekeeping')
+  const { backends, ttl, keep, housekeeping, patience, onEvent, ...asked } = parseRequest(WorkerRequest, options)
+  const config = parseConfig({})
   const events = new Events()
   if (onEvent) events.subscribe(onEvent)
-  const named = backends.filter((backend) => typeof backend === 'string')
-  const given = backends.filter((backend) => typeof backend !== 'string')
   return startWorker(
     {
       ...config,
-      databaseUrl,
-      backends: named,
-      queues: options.queues ?? config.queues,
-      graceMs: options.graceMs ?? config.graceMs,
-      dataFolder: path.resolve(options.dataFolder ?? config.dataFolder),
-      ttl: limitsOf(parseRequest(Ttl, options.ttl ?? {}, 'ttl')),
+      databaseUrl: asked.databaseUrl,
+      redisUrl: asked.redisUrl,
+      fleet: asked.fleet,
+      backends: backends.filter((backend) => typeof backend === 'string'),
+      queues: asked.queues ?? config.queues,
+      graceMs: asked.graceMs ?? config.graceMs,
+      dataFolder: path.resolve(asked.dataFolder ?? config.dataFolder),
+      ttl: limitsOf(ttl),
+      sweeper: asked.sweeper ?? config.sweeper,
+      destroyMax: asked.destroyMax ?? config.destroyMax,
       keep: {
-        eventsMs: eventsMs ?? config.keep.eventsMs,
-        outputMs: outputMs ?? config.keep.outputMs,
-        keysMs: keysMs ?? config.keep.keysMs,
+        eventsMs: keep.events ?? config.keep.eventsMs,
+        outputMs: keep.output ?? config.keep.outputMs,
+        keysMs: keep.keys ?? config.keep.keysMs,
       },
     },
     events,
-    { backends: given, housekeeping: { ...HOUSEKEEPING, ...bounds } as Housekeeping, ...(patience && { patience }) },
+    {
+      backends: backends.filter((backend) => typeof backend !== 'string'),
+      housekeeping: { ...HOUSEKEEPING, ...housekeeping } as Housekeeping,
+      ...(patience && { patience }),
+    },
   )
 }

@@ -3,6 +3,7 @@ import path from 'node:path'
 import type { Config } from '../config.ts'
 import { describeDatabase, openDb } from '../db/pool.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../embedded/postgres.ts'
+import { describeError, SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
@@ -45,12 +46,13 @@ export async function startDev(config: Config, events: Events, { signal, say: pr
   }
   try {
     const isEmbedded = config.databaseUrl === undefined
-    // Who has the data folder most likely has the port, too. Its Postgres says so, which tells more, and starts nothing either.
+    // Another process that has the data folder most likely has the port, too. Then starting Postgres fails below, which says
+    // more, and starts nothing either.
     if (!(isEmbedded && (await findRunning(config.dataFolder)))) await assertPortFree(config)
     if (isEmbedded) {
       say(`Starting Postgres in ${path.relative('', config.dataFolder) || '.'}`)
       embedded = await startEmbeddedPostgres({ folder: config.dataFolder })
-      await writeRunningFile(config.dataFolder, { pid: process.pid, databaseUrl: embedded.url })
+      await writeRunningFile(config.dataFolder, embedded.url)
     }
     const running: RunningConfig = { ...config, databaseUrl: config.databaseUrl ?? (embedded as EmbeddedPostgres).url }
     say('Migrating the database')
@@ -91,7 +93,13 @@ async function keepRunning(role: Role, config: RunningConfig, { children, say, i
     if (ends.length === ENDS_MAX)
       return `The ${role} process was ended ${how}, ${ENDS_MAX} times within ${ENDS_MS / 1_000} s. What was under way goes on at the next start.`
     say(`The ${role} process was ended ${how}: starting another one, which goes on with what was under way`)
-    await startChild(role, config, children).catch(() => {}) // it has said why; and then it has ended again
+    try {
+      await startChild(role, config, children)
+    } catch (error) {
+      // One that was started has said why, and has ended again.
+      if (!(error instanceof ChildFailed))
+        return `${describeError(error)} What was under way goes on at the next start.`
+    }
   }
 }
 
@@ -108,11 +116,14 @@ async function startChild(role: Role, config: RunningConfig, children: Map<Role,
     },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
-  children.set(role, child)
+  // One that could not be started never exits, and nobody is to wait for that.
+  if (child.pid !== undefined) children.set(role, child)
   const timer = setTimeout(() => child.kill('SIGKILL'), CHILD_START_MS)
   return new Promise<ReadyMessage>((resolve, reject) => {
     child.once('message', (message: ReadyMessage) => resolve(message))
-    child.once('error', reject)
+    child.on('error', ({ message }) =>
+      reject(new SandmanError('process_not_started', `The ${role} process could not be started: ${message}.`)),
+    )
     child.once('exit', () => reject(new ChildFailed(role)))
   }).finally(() => clearTimeout(timer))
 }

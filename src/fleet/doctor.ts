@@ -1,6 +1,5 @@
 import { access, constants } from 'node:fs/promises'
 import path from 'node:path'
-import { sql } from 'kysely'
 import { abilitiesOf } from '../backends/backend.ts'
 import { BACKENDS } from '../backends/catalog.ts'
 import type { BackendName } from '../backends/names.ts'
@@ -8,7 +7,8 @@ import type { Config } from '../config.ts'
 import { pendingMigrations } from '../db/migrate.ts'
 import { type Db, describeDatabase, openDb } from '../db/pool.ts'
 import { SCHEMA } from '../db/schema.ts'
-import { listSweeps } from '../db/sweeps.ts'
+import { listRights, readServer } from '../db/server.ts'
+import { listSweeps, listUnswept } from '../db/sweeps.ts'
 import { withDeadline } from '../deadline.ts'
 import { describeError } from '../errors.ts'
 import type { Events } from '../events.ts'
@@ -21,7 +21,7 @@ import { findDatabase } from './running-file.ts'
 import { count, duration, when } from './words.ts'
 
 /** What a check has come to. Not a finding: those are the sweeper's. */
-export type Diagnosis = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
+type Diagnosis = { check: string; verdict: 'ok' | 'warning' | 'problem'; message: string }
 
 const POSTGRES_MAJOR_MIN = 14
 const REDIS_VERSION_MIN = 6.2
@@ -56,7 +56,7 @@ export async function examine(config: Config, events: Events): Promise<Diagnosis
     if (handle && producer && databaseWorks && queueWorks) {
       const workers = await examineWorkers(handle.db, producer, config.fleet)
       diagnoses.push(workers)
-      // Where none answers, that is said, and is the reason.
+      // Where no worker answers, that has been said, and is the reason.
       if (workers.verdict === 'ok') diagnoses.push(...(await examineUnswept(handle.db, config.fleet)))
     }
     return diagnoses
@@ -95,23 +95,16 @@ async function examineSweeps(db: Db, fleet: string): Promise<Diagnosis[]> {
 }
 
 /**
- * Which backends the workers have is written down nowhere. But every one that has a backend, and takes the queue, sweeps it once a
- * minute: what is on one that was not swept for a whole round is most likely worked on by nobody. Of one that fails, that is said already.
+ * Which backends the workers have is written down nowhere. But each backend is swept once a minute, by whoever comes first of those
+ * that have it and take the queue: what is on one that was not swept for a whole round is most likely worked on by nobody. Of one that
+ * fails, that is said already.
  */
 async function examineUnswept(db: Db, fleet: string): Promise<Diagnosis[]> {
-  const long = sql`now() - make_interval(secs => ${HOUSEKEEPING.roundMs / 1_000})`
-  const { rows } = await sql<{ backend: string; sandboxes: number; swept_at: Date | null }>`
-    select on_it.backend, sandboxes, max(ticked_at) as swept_at
-    from (select backend, count(*) as sandboxes from sandman.sandboxes
-          where fleet = ${fleet} and state <> 'gone' and created_at < ${long} group by backend) as on_it
-    left join sandman.sweeps on sweeps.fleet = ${fleet} and sweeps.backend = on_it.backend
-    group by on_it.backend, sandboxes
-    having not coalesce(bool_or(failure is not null or greatest(ticked_at, taken_until) > ${long}), false)
-    order by on_it.backend`.execute(db)
-  return rows.map(({ backend, sandboxes, swept_at }) => ({
+  const unswept = await listUnswept(db, { fleet, forMs: HOUSEKEEPING.roundMs })
+  return unswept.map(({ backend, sandboxes, sweptAt }) => ({
     check: 'sandboxes',
     verdict: 'warning',
-    message: `${count(sandboxes, 'sandbox')} ${sandboxes === 1 ? 'is' : 'are'} on ${backend}, which no worker has ${swept_at ? `swept since ${when(swept_at)}` : 'ever swept'}: does one have it (SANDMAN_BACKENDS), and take the queue sweeper?`,
+    message: `${count(sandboxes, 'sandbox')} ${sandboxes === 1 ? 'is' : 'are'} on ${backend}, which no worker has ${sweptAt ? `swept since ${when(sweptAt)}` : 'ever swept'}: does one have it (SANDMAN_BACKENDS), and take the queue sweeper?`,
   }))
 }
 
@@ -156,18 +149,14 @@ async function examineDataFolder(folder: string): Promise<Diagnosis> {
 async function examineDatabase(db: Db, databaseUrl: string, diagnoses: Diagnosis[]): Promise<boolean> {
   try {
     const askedAtMs = Date.now()
-    const { rows } = await sql<{ version: string; version_num: number; clock_ms: number; may_create: boolean }>`
-      select current_setting('server_version') as version, current_setting('server_version_num')::int as version_num,
-             extract(epoch from clock_timestamp())::float8 * 1000 as clock_ms,
-             has_database_privilege(current_database(), 'create') as may_create`.execute(db)
-    const facts = rows[0] as (typeof rows)[number]
-    const isOld = facts.version_num < POSTGRES_MAJOR_MIN * 10_000
+    const { version, versionNumber, clockMs, mayCreate } = await readServer(db)
+    const isOld = versionNumber < POSTGRES_MAJOR_MIN * 10_000
     diagnoses.push({
       check: 'database',
       verdict: isOld ? 'problem' : 'ok',
-      message: `${describeDatabase(databaseUrl)}, version ${facts.version}${isOld ? `: Sandman needs ${POSTGRES_MAJOR_MIN} or newer` : ''}`,
+      message: `${describeDatabase(databaseUrl)}, version ${version}${isOld ? `: Sandman needs ${POSTGRES_MAJOR_MIN} or newer` : ''}`,
     })
-    diagnoses.push(diagnoseSkew('database clock', facts.clock_ms, askedAtMs))
+    diagnoses.push(diagnoseSkew('database clock', clockMs, askedAtMs))
 
     const pending = await pendingMigrations(db)
     diagnoses.push(
@@ -179,7 +168,7 @@ async function examineDatabase(db: Db, databaseUrl: string, diagnoses: Diagnosis
             message: `${pending.join(', ')} not applied: run "sandman migrate"`,
           },
     )
-    diagnoses.push(pending.length === 0 ? await examinePermissions(db) : mayMigrate(facts.may_create))
+    diagnoses.push(pending.length === 0 ? await examinePermissions(db) : mayMigrate(mayCreate))
     return !isOld && pending.length === 0
   } catch (error) {
     diagnoses.push({
@@ -192,15 +181,11 @@ async function examineDatabase(db: Db, databaseUrl: string, diagnoses: Diagnosis
 }
 
 async function examinePermissions(db: Db): Promise<Diagnosis> {
-  const { rows } = await sql<{ name: string; missing: string[] }>`
-    select tables.table_name as name,
-           array(select needed from unnest(array['select', 'insert', 'update', 'delete']) as needed
-                 where not has_table_privilege(format('%I.%I', tables.table_schema, tables.table_name), needed)) as missing
-    from information_schema.tables where table_schema = ${SCHEMA} and table_name not like 'migrations%'`.execute(db)
-  const lacking = rows
+  const rights = await listRights(db)
+  const lacking = rights
     .filter(({ missing }) => missing.length > 0)
-    .map(({ name, missing }) => `${missing.join(', ')} on ${SCHEMA}.${name}`)
-  return lacking.length === 0 && rows.length > 0
+    .map(({ table, missing }) => `${missing.join(', ')} on ${SCHEMA}.${table}`)
+  return lacking.length === 0 && rights.length > 0
     ? { check: 'permissions', verdict: 'ok', message: `may read and write the schema ${SCHEMA}` }
     : {
         check: 'permissions',

@@ -1,21 +1,26 @@
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Config } from '../config.ts'
 import { SandmanError } from '../errors.ts'
-import { isAlive } from '../process-identity.ts'
+import { identityOf, isStillThere, type ProcessIdentity } from '../process-identity.ts'
 import type { RunningConfig } from './foundation.ts'
 
 /**
  * What `sandman dev` leaves in the data folder while it runs, so that the other commands find its embedded database
  * without being told. Readable by its owner only: the URL has a password.
  */
-type RunningFile = { pid: number; databaseUrl: string }
+type RunningFile = ProcessIdentity & { databaseUrl: string }
 
 const location = (folder: string) => path.join(folder, 'running.json')
 
-export async function writeRunningFile(folder: string, content: RunningFile): Promise<void> {
+/** Of this process, which has the folder for itself. Whoever looks for it meets all of it, or nothing. */
+export async function writeRunningFile(folder: string, databaseUrl: string): Promise<void> {
+  const running: RunningFile = { ...(await identityOf(process.pid)), databaseUrl }
   await mkdir(folder, { recursive: true })
-  await writeFile(location(folder), JSON.stringify(content), { mode: 0o600 })
+  const draft = `${location(folder)}.draft`
+  await rm(draft, { force: true }) // of one that died here: a file that is there keeps who may read it
+  await writeFile(draft, JSON.stringify(running), { mode: 0o600 })
+  await rename(draft, location(folder))
 }
 
 export async function removeRunningFile(folder: string): Promise<void> {
@@ -24,10 +29,11 @@ export async function removeRunningFile(folder: string): Promise<void> {
 
 /** Of the `sandman dev` that is running on this folder now. */
 export async function findRunning(folder: string): Promise<RunningFile | undefined> {
-  const running = await readFile(location(folder), 'utf8')
-    .then((text) => JSON.parse(text) as RunningFile)
-    .catch(() => undefined)
-  return running && isAlive(running.pid) ? running : undefined
+  const { pid, born, databaseUrl } = await readFile(location(folder), 'utf8')
+    .then((text) => JSON.parse(text) as Partial<RunningFile>)
+    .catch((): Partial<RunningFile> => ({}))
+  if (pid === undefined || born === undefined || databaseUrl === undefined) return undefined
+  return (await isStillThere({ pid, born })) ? { pid, born, databaseUrl } : undefined
 }
 
 /** The configuration with a database in it: the one that was named, or else the one that `sandman dev` is running here. */

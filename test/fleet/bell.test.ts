@@ -158,7 +158,7 @@ test('a ringer that cannot reach the database says so, goes on, and stops when i
     events,
   }
   const ringer = keepRinging(deps, { everyMs: 1 })
-  await events.until('operation.look_failed', 3)
+  await events.until('bell.failed', 3)
   await ringer.stop()
   await handle.close()
 })

@@ -1,30 +1,40 @@
 import { Kysely, PostgresDialect } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
+import { recordLease } from '../../src/db/leases.ts'
 import type { Db } from '../../src/db/pool.ts'
 import type { Database } from '../../src/db/schema.ts'
+import { touch } from '../../src/db/touch.ts'
 import { type Change, Changes } from '../../src/fleet/changes.ts'
 import { closePool, openPool } from '../../src/pg-pool.ts'
 import { RecordedEvents } from '../support/events.ts'
+import { type Gate, gate } from '../support/gate.ts'
 import { type LedgerTest, useLedger } from '../support/ledger.ts'
 
 let database: LedgerTest['database']
 let ledger: LedgerTest['ledger']
+let clock: LedgerTest['clock']
 useLedger((given) => {
-  ;({ database, ledger } = given)
+  ;({ database, ledger, clock } = given)
 })
 
-/** Watching whose statements are counted. */
-function openChanges(lookEveryMs = 5) {
+/** Watching whose statements are counted; each waits at the gate of its turn, if it has one. */
+function openChanges({ lookEveryMs = 5, turns = [] }: { lookEveryMs?: number; turns?: Gate[] } = {}) {
   let looks = 0
   const pool = openPool({ connectionString: database.url, max: 4 }, () => {})
+  let turn = 0
+  const connect = async () => {
+    await turns[turn++]?.enter()
+    return pool.connect()
+  }
   const db: Db = new Kysely<Database>({
-    dialect: new PostgresDialect({ pool }),
+    dialect: new PostgresDialect({ pool: { connect, end: () => pool.end(), options: pool.options } }),
     log: ({ query }) => {
       if (query.sql.includes('find_marks')) looks++
     },
   }).withSchema('sandman')
   const changes = new Changes({ db, fleet: ledger.fleet, events: new RecordedEvents(), lookEveryMs })
   onTestFinished(async () => {
+    for (const { open } of turns) open()
     await changes.close()
     await closePool(pool)
   })
@@ -70,6 +80,13 @@ test('tells of everything that is seen of a sandbox, and of nothing else', async
   expect((await next()).sandboxIds).toEqual([one.id])
   await ledger.execute(one.id)
   expect((await next()).sandboxIds).toEqual([one.id])
+  const incarnation = String((await ledger.sandbox(one.id)).incarnation)
+  const endsAt = new Date('2026-03-01T13:00:00Z')
+  await recordLease(ledger.db, { id: one.id, incarnation }, { incarnation, endsAt }) // it has got more time
+  expect((await next()).sandboxIds).toEqual([one.id])
+  clock.advance(60_000)
+  await touch(ledger.db, { ...ledger, id: one.id }) // it is in use
+  expect((await next()).sandboxIds).toEqual([one.id])
 })
 
 test('tells that there is a new sandbox to whoever asks for that', async () => {
@@ -80,7 +97,7 @@ test('tells that there is a new sandbox to whoever asks for that', async () => {
 })
 
 test('needs one statement at a time for all who watch, and none when nobody does', async () => {
-  const { changes, looks } = openChanges(20)
+  const { changes, looks } = openChanges({ lookEveryMs: 20 })
   const sandboxes = await Promise.all(Array.from({ length: 10 }, () => ledger.at('running')))
   const ids = sandboxes.map(({ id }) => id)
   const watchers = await Promise.all(Array.from({ length: 50 }, () => watch(changes, ids)))
@@ -98,6 +115,28 @@ test('needs one statement at a time for all who watch, and none when nobody does
   await watch(changes, ids) // and who comes back is told again
   expect(looks()).toBeGreaterThan(last)
   await ledger.drain(ids[3] as string)
+})
+
+test('does not hear a look of those who have left, whose answer comes late', async () => {
+  const turns = Array.from({ length: 5 }, gate) as [Gate, Gate, Gate, Gate, Gate]
+  const [begins, late, beginsAnew, next, afterThat] = turns
+  const { changes } = openChanges({ turns })
+  const [theirs, ours] = [await ledger.at('running'), await ledger.at('running')]
+  begins.open()
+  const { leave } = await watch(changes, [theirs.id])
+  await late.entered(1)
+  const left = leave()
+  beginsAnew.open()
+  const watcher = await watch(changes, [ours.id])
+  const told = watcher.next()
+  await next.entered(1)
+  late.open()
+  await left
+  await ledger.ask(ours.id, 'pause')
+  next.open()
+  const missed = afterThat.entered(1).then(() => 'it was not told')
+  expect(await Promise.race([told, missed])).toEqual({ sandboxIds: [ours.id], isNewest: false })
+  await ledger.drain(ours.id)
 })
 
 test('ends with the fleet, and tells that to who watches', async () => {

@@ -73,31 +73,65 @@ describeStores('a worker of an app', (kind) => {
   })
 })
 
+const databaseUrl = 'postgres://nobody@127.0.0.1:1/nothing'
+
 test('a worker whose database is away or not migrated does not start', async () => {
   const backends = [testBackend({ url: 'http://127.0.0.1:1' })]
-  await expect(
-    createWorker({ databaseUrl: 'postgres://nobody@127.0.0.1:1/nothing', backends, patience: PATIENCE }),
-  ).rejects.toMatchObject({ code: 'database_unreachable' })
-  await expect(createWorker({ databaseUrl: 'nonsense', backends })).rejects.toMatchObject({ code: 'config_invalid' })
+  await expect(createWorker({ databaseUrl, backends, patience: PATIENCE })).rejects.toMatchObject({
+    code: 'database_unreachable',
+  })
 })
 
 test.each([
-  [{ ttl: { idle: '30m,hard=1s' } }, 'ttl.idle: must be a duration'],
-  [{ ttl: { soft: '1h' } }, 'ttl: Unrecognized key'],
-  [{ keep: { events: 'never' } }, 'keep.events: must be a duration'],
-  [{ housekeeping: { looksApartMs: -5 } }, 'housekeeping.looksApartMs: Too small'],
-  [{ housekeeping: { roundMs: '5m' } }, 'housekeeping.roundMs: Invalid input'],
-  [{ housekeeping: { hurry: 1 } }, 'housekeeping: Unrecognized key'],
-])('%j is refused by its name, before anything is opened', async (options, message) => {
-  const databaseUrl = 'postgres://nobody@127.0.0.1:1/nothing'
-  await expect(createWorker({ databaseUrl, backends: [], ...(options as object) })).rejects.toMatchObject({
-    code: 'request_invalid',
-    message: expect.stringContaining(message),
+  ['databaseUrl: must be a URL', { databaseUrl: '' }],
+  ['databaseUrl: Invalid input', { databaseUrl: undefined }],
+  ['databaseUrl: must be a URL', { databaseUrl: 'mysql://secret@host' }],
+  ['redisUrl: must be a URL', { redisUrl: '' }],
+  ['redisUrl: has a database that is not a number', { redisUrl: 'redis://:secret@h/1x' }],
+  ['Unrecognized key: "redisURL"', { redisURL: 'redis://h' }],
+  ['fleet: must be 1 to 40', { fleet: '' }],
+  ['backends: Invalid input', { backends: undefined }],
+  ['backends.0: must be a backend, or one of local, docker, ', { backends: ['locl'] }],
+  ['backends.1: must be a backend', { backends: ['local', {}] }],
+  ['backends.0: must be a backend', { backends: [{ ...testBackend({ url: 'http://h' }), name: '' }] }],
+  ['backends: has two of the same name', { backends: ['local', 'local'] }],
+  ['backends: has two of the same name', { backends: ['local', testBackend({ url: 'http://h', name: 'local' })] }],
+  ['queues: Too small', { queues: [] }],
+  ['queues.0: Invalid option', { queues: ['spwan'] }],
+  ['queues: has the same queue twice', { queues: ['spawn', 'spawn'] }],
+  ['graceMs: Invalid input', { graceMs: '25s' }],
+  ['graceMs: Too small', { graceMs: -1 }],
+  ['graceMs: Too big', { graceMs: 3_600_001 }],
+  ['dataFolder: Too small', { dataFolder: '' }],
+  ['sweeper: Invalid option', { sweeper: 'watch' }],
+  ['destroyMax: Too small', { destroyMax: 0 }],
+  ['ttl.idle: must be a duration', { ttl: { idle: '30m,hard=1s' } }],
+  ['ttl: Unrecognized key', { ttl: { soft: '1h' } }],
+  ['keep.events: must be a duration', { keep: { events: 'never' } }],
+  ['patience.callMs: Invalid input', { patience: {} }],
+  ['patience.pollMs', { patience: { ...PATIENCE, pollMs: [100] } }],
+  ['patience.callMs.look: Invalid input', { patience: { ...PATIENCE, callMs: { ...PATIENCE.callMs, look: '10s' } } }],
+  ['housekeeping.looksApartMs: Too small', { housekeeping: { looksApartMs: -5 } }],
+  ['housekeeping.roundMs: Invalid input', { housekeeping: { roundMs: '5m' } }],
+  ['housekeeping.pruneBatch: Too small', { housekeeping: { pruneBatch: 0 } }],
+  ['housekeeping.compareBatch: Too small', { housekeeping: { compareBatch: 0 } }],
+  ['housekeeping.holdMs: Too small', { housekeeping: { holdMs: 0 } }],
+  ['housekeeping.looksKept: Too small', { housekeeping: { looksKept: 1 } }],
+  ['housekeeping: Unrecognized key', { housekeeping: { hurry: 1 } }],
+  ['onEvent: must be a function', { onEvent: 'print' }],
+])('a worker is refused before anything is opened: %s', async (message, options) => {
+  const problem = await createWorker({ databaseUrl, backends: [], ...(options as object) }).catch((error) => error)
+  expect(problem).toMatchObject({ code: 'request_invalid', message: expect.stringContaining(message) })
+  expect(problem.message).not.toMatch(/secret|SANDMAN_|_URL|environment/)
+})
+
+test('all that is wrong is told at once', async () => {
+  await expect(createWorker({ databaseUrl: '', redisUrl: '', backends: ['locl' as 'local'] })).rejects.toMatchObject({
+    details: { problems: [{ field: 'databaseUrl' }, { field: 'redisUrl' }, { field: 'backends.0' }] },
   })
 })
 
 test('the limits that a fleet reports by are checked when it is created', () => {
-  const databaseUrl = 'postgres://nobody@127.0.0.1:1/nothing'
   for (const ttl of [{ idle: Number.NaN }, { idle: -1 }, { idleMs: 1_000 }])
     expect(() => createFleet({ databaseUrl, ttl: ttl as never })).toThrow('ttl')
 })

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
@@ -127,6 +127,26 @@ describe('sandman dev', () => {
       expect(await readdir(folder)).toEqual([])
     } finally {
       holder.close()
+    }
+  })
+
+  test('says in one sentence that a part cannot be replaced, as after an upgrade of Node, and stops the others', async () => {
+    const database = await createDatabase()
+    try {
+      const node = path.join(folder, 'node')
+      await copyFile(process.execPath, node)
+      const env = { PORT: '0', DATABASE_URL: database.url, SANDMAN_FLEET: uniqueFleet() }
+      const dev = new SandmanProcess(['dev'], { cwd: folder, env, node })
+      processes.push(dev)
+      await urlOf(dev)
+      await rm(node)
+      process.kill(dev.lines.find((line) => line.process === 'worker')?.pid as number, 'SIGKILL')
+      expect(await dev.exited).toMatchObject({ code: 1 })
+      expect(dev.output).toContain(`sandman: The worker process could not be started: spawn ${node} ENOENT.`)
+      expect(dev.output).not.toContain('    at ')
+      expect(partsOf(dev).filter(isAlive)).toEqual([])
+    } finally {
+      await database.drop()
     }
   })
 

@@ -198,7 +198,7 @@ describe('the waiting room', () => {
     const waiting = room.operation(operation.id, { withinMs: 30_000 })
     await seated(looks, 2)
     await proxy.refuse()
-    await events.until('operation.wait_failed', 2)
+    await events.until('wait.failed', 2)
     await ledger.perform(operation.id)
     await proxy.heal()
     expect((await waiting)?.operation.status).toBe('succeeded')
@@ -268,13 +268,13 @@ describe('the announcer', () => {
       })
       const announcer = new Announcer({ db, fleet: 'f', events })
       const unsubscribe = events.subscribe(async ({ name }) => {
-        if (name !== 'operation.unannounced') return
+        if (name !== 'notice.failed') return
         unsubscribe()
         for (let i = 0; i < moments; i++) await Promise.resolve()
         announcer.announce(['second'])
       })
       announcer.announce(['first'])
-      await events.until('operation.unannounced', 2)
+      await events.until('notice.failed', 2)
       expect(events.happened.map(({ fields }) => fields.ids)).toEqual([['first'], ['second']])
       await announcer.close()
       await close()

@@ -194,6 +194,10 @@ describe('a request that makes no sense', () => {
     [{ databaseUrl: 'mysql://secret@host' }, 'databaseUrl'],
     [{ databaseUrl: undefined as unknown as string }, 'databaseUrl'],
     [{ redisUrl: 'localhost:secret' }, 'redisUrl'],
+    [{ redisUrl: '' }, 'redisUrl'],
+    [{ redisURL: 'redis://host' }, 'redisURL'],
+    [{ connectionsMax: 0 }, 'connectionsMax'],
+    [{ backends: [{ name: 'mine' }] as never }, 'backends.0.canPause'],
   ])('createFleet(%j) is told: %s', (options, field) => {
     let thrown: unknown
     try {

@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import net from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { parseConfig } from '../../src/config.ts'
 import { startWeb } from '../../src/fleet/web.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { RecordedEvents } from '../support/events.ts'
+import { startProxy } from '../support/proxy.ts'
 import { uniqueFleet } from '../support/stores.ts'
 
 let database: TestDatabase
@@ -17,10 +18,10 @@ afterAll(async () => {
   await database.drop()
 })
 
-async function start(graceMs: number) {
+async function start(graceMs: number, databaseUrl = database.url) {
   const events = new RecordedEvents()
   const config = parseConfig({ PORT: '0', SANDMAN_FLEET: uniqueFleet(), SANDMAN_GRACE: `${graceMs}ms` })
-  const web = await startWeb({ ...config, databaseUrl: database.url }, events)
+  const web = await startWeb({ ...config, databaseUrl }, events)
   return { ...web, port: Number(new URL(web.url).port) }
 }
 
@@ -40,6 +41,20 @@ test('a request that never ends is cut before the grace period is over', async (
   await web.stop()
   await closed
   expect(performance.now() - began).toBeLessThan(2_500)
+})
+
+test('a database that is silent does not keep a process longer than its grace period', async () => {
+  const graceMs = 5_000
+  const proxy = await startProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const web = await start(graceMs, proxy.url)
+  proxy.hang()
+  const unanswered = fetch(`${web.url}/v1/sandboxes`).catch(() => {})
+  await proxy.swallowed() // so it is under way
+  const began = performance.now()
+  await web.stop()
+  expect(performance.now() - began).toBeLessThan(graceMs)
+  await unanswered
 })
 
 test('who waits when the process stops is answered at once, with what was accepted', async () => {

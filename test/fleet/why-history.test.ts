@@ -44,7 +44,13 @@ describe('from the database', () => {
     expect(await why(id)).toMatchObject({ isComplete: true })
 
     clock.advance(100 * DAY_MS)
-    expect(await pruneEvents(ledger.db, { fleet: ledger.fleet, olderThanMs: 90 * DAY_MS, max: 100, clock })).toBe(3)
+    const { forgotten } = await pruneEvents(ledger.db, {
+      fleet: ledger.fleet,
+      olderThanMs: 90 * DAY_MS,
+      max: 100,
+      clock,
+    })
+    expect(forgotten).toBe(3)
     const told = await why(id)
     expect(told.isComplete).toBe(false)
     expect(named(printWhy(told))).toMatchInlineSnapshot(`

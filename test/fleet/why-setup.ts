@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { Ending } from '../../src/db/settle.ts'
+import type { Ending } from '../../src/db/ending.ts'
 import { findWhy, type tellWhy } from '../../src/fleet/why.ts'
 import type { Look } from '../../src/sandbox/findings.ts'
 import { type LedgerTest, useLedger } from '../support/ledger.ts'
