@@ -31,6 +31,12 @@ export function answering(explain: (what: string, error: unknown) => BackendErro
   }
 }
 
+/**
+ * How long a request may take that a provider takes its time for, where whoever sends it has to say so. As long as the jobs wait for
+ * the slowest of their calls (`jobs/patience.ts`): who has asked is the one who gives up.
+ */
+export const SLOW_MS = 300_000
+
 /** Waits for something, or fails with the reason for which the call was given up: not everything ends by its signal. */
 export async function unlessGivenUp<T>(something: Promise<T>, { signal }: Call): Promise<T> {
   const { promise: isGivenUp, reject } = Promise.withResolvers<never>()

@@ -22,7 +22,8 @@ export type Backend = {
   find(sandboxId: string, call: Call): Promise<Found[]>
   /**
    * Makes an instance, labelled with its owner before it can be lost, and starts in it what its spec says. It may still be
-   * starting: `look` tells. The same life makes one, and finishes what a call before it has left half done.
+   * starting: `look` tells. Asked again for the same life, it makes no second one, and finishes what an earlier call has left
+   * half done.
    */
   create(wanted: Wanted, call: Call): Promise<{ ref: string }>
   /** Takes over an instance that somebody else made, and labels it where the provider can. Not found: `sandbox_expired`. */
@@ -159,7 +160,7 @@ export type Wanted = Owner & {
   ttlMs: number
 }
 
-/** The key names the operation: the incarnation that a resume with this key made is made once. */
+/** The key names the operation: however often it is asked for, a resume with this key makes one new incarnation. */
 export type Waking = { key: string; ttlMs: number }
 
 /**
@@ -211,22 +212,25 @@ export type AgentStatus =
   /** There is no such agent: the instance was made without one, or none was started with that key. */
   | { is: 'none' }
 
-/** What a backend may fail with: what the operation is then told, or what no operation is ever told. */
-export type BackendErrorType =
-  | Extract<
-      FailureType,
-      | 'sandbox_unreachable'
-      | 'sandbox_expired'
-      | 'checkpoint_missing'
-      | 'checkpoint_corrupt'
-      | 'provider_unauthorized'
-      | 'quota_exceeded'
-      | 'rate_limited'
-      | 'spec_invalid'
-    >
-  | 'overtaken'
+/** The exit code of what SIGKILL has ended, as shells and container runtimes tell it. */
+export const EXIT_CODE_KILLED = 128 + 9
+
+/** What a backend may fail with. The last two are for whoever made the call; all others are what an operation may be told. */
+export const BACKEND_ERRORS = [
+  'sandbox_unreachable',
+  'sandbox_expired',
+  'checkpoint_missing',
+  'checkpoint_corrupt',
+  'provider_unauthorized',
+  'quota_exceeded',
+  'rate_limited',
+  'spec_invalid',
+  'overtaken',
   /** Said of a checkpoint that is to be discarded: something that lives rests on it, and it can be when that has ended. */
-  | 'in_use'
+  'in_use',
+] as const satisfies readonly (FailureType | 'overtaken' | 'in_use')[]
+
+export type BackendErrorType = (typeof BACKEND_ERRORS)[number]
 
 export class BackendError extends Error {
   readonly type: BackendErrorType

@@ -3,7 +3,7 @@ import type { Backend, BackendAbilities } from './backend.ts'
 import type { KubernetesOptions } from './kubernetes/cluster.ts'
 import type { BackendName } from './names.ts'
 
-export type OpenOptions = {
+type OpenOptions = {
   fleet: string
   dataFolder: string
   docker?: { pause?: 'freeze' | 'disk' | 'checkpoint' | undefined; network?: string | undefined } | undefined

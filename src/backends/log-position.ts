@@ -11,18 +11,18 @@ export type LogLine = {
 /**
  * A place in the log of a container.
  *
- * A container runtime gives what it has logged from a moment on, in the order of its log, which is not quite that of the moments: the two
- * outputs of an agent are read by two hands, and all parts of a long line have the moment of its first. Whatever that order is, it
- * stays: so from one moment on, a place is a number of bytes. So that those are not counted from the beginning for ever, the
- * moment moves on, at a distance behind which nothing is logged late any more.
+ * Asked for its log from a moment on, a container runtime gives lines in an order that always is the same, but not quite that of
+ * their moments: the two outputs of an agent are read apart from each other, and all parts of a long line have the moment of the
+ * first. So a place is a moment, and how many bytes have been read from there on. In order not to count from the beginning for
+ * ever, the moment moves on, so far behind what was read that nothing older is logged any more.
  */
-export type LogPosition = {
+type LogPosition = {
   container: string
   sinceNs: bigint
   bytes: number
   /** The moment of the first line that was counted. When it is another one, the log has forgotten its beginning. */
   firstNs?: bigint | undefined
-  /** The latest moment of all that was read: then what comes later is all that is new for sure. */
+  /** The latest moment of all that was read. When the place is lost, only what is later than this is new for sure. */
   latestNs?: bigint | undefined
 }
 
@@ -65,12 +65,12 @@ export class LogReader {
   readonly #container: string
   #since: bigint
   #bytes = 0
-  /** So many bytes have been read before, by whoever has had the cursor. */
+  /** How many bytes have been read before, as the cursor says. */
   #known: number
   /** The first line that was counted, and the one that should be the first now. */
   #first: bigint | undefined
   #firstKnown: bigint | undefined
-  /** The moment that is counted from next, and what has been read from there on; and the one after that. */
+  /** Where counting will begin next, with what has been read from there on; and where after that. */
   #next: Mark | undefined
   #later: Mark | undefined
   #latest = 0n
@@ -78,7 +78,7 @@ export class LogReader {
   #latestKnown: bigint
   /** The same, as it was before the first line. */
   #latestBefore = 0n
-  /** What is not later has been read, or cannot be told from what has: set when the place was lost. */
+  /** Set when the place was lost: what is no later than this has been read, or cannot be told from what has. */
   #readUpTo: bigint | undefined
 
   constructor({ container, sinceNs, bytes, firstNs, latestNs = 0n }: LogPosition) {
@@ -157,7 +157,10 @@ export class LogReader {
     return fresh
   }
 
-  /** Marks are set also in what was read before: otherwise one who is cut off again and again would always begin where it began. */
+  /**
+   * Marks are also set in what is only read again: otherwise a reader that is cut off again and again would never get beyond its
+   * first moment.
+   */
   #moveOn(): void {
     if (this.#later && this.#latest - this.#later.since > LATE_NS_MAX) {
       this.#next = this.#later

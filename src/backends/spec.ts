@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { idPattern } from '../sandbox/ids.ts'
 
 /** What Postgres can keep: its text has no NUL, and its JSON no half of a character. */
 export function isStorable(value: string): boolean {
@@ -22,7 +23,7 @@ export const command = z
     `must be less than ${COMMAND_BYTES_MAX} bytes`,
   )
 
-/** Linux takes 131,072 bytes for one variable, and of all of them, with the command, a quarter of what a stack may have. */
+/** Linux takes 131,072 bytes for one variable, and for all of them and the command together a quarter of the stack's limit. */
 const ENV_VALUE_CHARS_MAX = 65_536
 const ENV_ENTRIES_MAX = 256
 const env = z
@@ -37,10 +38,7 @@ export const Spec = z.strictObject({
   /** The provider's name for what it begins as: an image, a template. */
   template: text(512).optional(),
   /** The id of a checkpoint that its files begin as. */
-  from: z
-    .string()
-    .regex(/^ckpt_[0-9a-f]{26}$/, 'must be the id of a checkpoint')
-    .optional(),
+  from: z.string().regex(idPattern('checkpoint'), 'must be the id of a checkpoint').optional(),
   agent: z
     .strictObject({
       command,

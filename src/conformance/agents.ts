@@ -1,4 +1,4 @@
-import type { AgentStatus } from '../backends/backend.ts'
+import { type AgentStatus, EXIT_CODE_KILLED } from '../backends/backend.ts'
 import { fails, holds, is, isNot, matches, shown } from './assertions.ts'
 import { call, gated, IDLING, newId, sh, until } from './bench.ts'
 import type { Case } from './subject.ts'
@@ -228,7 +228,7 @@ function endOf({ exitCode, signal }: Terminated) {
 function assertKilled(status: Terminated, how: string): void {
   const { exitCode, signal } = status
   holds(
-    `agentStatus ${how} was expected to tell of SIGKILL, or of exit code 137, and was ${shown(status)}`,
-    signal === 'SIGKILL' ? exitCode === null : exitCode === 137,
+    `agentStatus ${how} was expected to tell of SIGKILL, or of exit code ${EXIT_CODE_KILLED}, and was ${shown(status)}`,
+    signal === 'SIGKILL' ? exitCode === null : exitCode === EXIT_CODE_KILLED,
   )
 }

@@ -2,7 +2,7 @@ import { type Awake, Bench, IDLING } from './bench.ts'
 import type { Case, Subject } from './subject.ts'
 
 /** A sandbox, and whose it is. */
-export type Lent = Awake & { sandboxId: string }
+type Lent = Awake & { sandboxId: string }
 
 type Try = (bench: Bench) => Promise<void>
 type SharedTry = (bench: Bench, target: Awake) => Promise<void>

@@ -25,7 +25,7 @@ export async function verify(site: Site, checkpointRef: string, call: Call): Pro
   if (memory && memory.is !== 'ready') return memory
   const [ref = ''] = checkpointRef.split('@')
   const instance = await findInstance(site, ref, call)
-  // What is there all the same is to be found and thrown away.
+  // A snapshot whose sandbox is gone is `corrupt` and not `missing`, so that it is found and thrown away.
   if (!instance) return { is: memory ? 'corrupt' : 'missing', why: `there is no ${ref}` }
   const seen = sightingOf(instance)
   if (seen.is === 'lost') return { is: memory ? 'corrupt' : 'missing', why: seen.why }

@@ -82,7 +82,10 @@ export async function changeClaim(
   return (await changeObject(site.cluster.api, claimsPath(site), claim, change, call)) !== undefined
 }
 
-/** What a claim says of its pods, its controller says of the template of what it got, and says it again and again. */
+/**
+ * Said on the claim, and not on the Sandbox that it got: its controller copies what a claim says of its pods into that Sandbox's
+ * template, again and again.
+ */
 export function claimRestoring(site: Site, claim: Claim, snapshot: string | undefined, call: Call): Promise<boolean> {
   const annotations = { [SNAPSHOT_NAME]: snapshot ?? null }
   return changeClaim(site, claim, { spec: { additionalPodMetadata: { annotations } } }, call)

@@ -1,9 +1,10 @@
 import { BackendError, type Call, type Wanted } from '../backend.ts'
-import { says } from '../kubernetes/errors.ts'
-import { LABEL, labelsOf } from '../kubernetes/labels.ts'
+import { labelsOf } from '../kubernetes/labels.ts'
 import { refOf } from '../kubernetes/names.ts'
+import { makeOnce } from '../kubernetes/objects.ts'
 import { incarnationOf } from '../kubernetes/pod.ts'
 import { stateOf, whyOf } from '../kubernetes/pod-state.ts'
+import { requireWithout } from '../require-without.ts'
 import { type AskedAgent, startAgent } from '../shell/start.ts'
 import { CLAIM_MARK, changeClaim, claimNameOf, claimsPath, deleteClaim } from './claim.ts'
 import { type Instance, requireInstance } from './instance.ts'
@@ -23,7 +24,11 @@ const WRONG = ['WarmPoolNotFound', 'TemplateNotFound']
  * is asked for; and whoever died before the agent was started is followed by somebody who starts it.
  */
 export async function createClaim(site: Site, wanted: Wanted, pool: string, call: Call): Promise<{ ref: string }> {
-  requireSimple(wanted)
+  requireWithout(
+    wanted,
+    ['agent.sidecar', 'limits.memoryBytesMax', 'limits.cpusMax', 'readOnlyRoot', 'from'],
+    (name) => `In a warm pool its template decides \`${name}\`: change that, or name an image as \`template\``,
+  )
   const { api, home } = site.cluster
   const { agent } = wanted.spec
   const name = claimNameOf(home, wanted)
@@ -39,33 +44,10 @@ export async function createClaim(site: Site, wanted: Wanted, pool: string, call
     },
     spec: { warmPoolRef: { name: pool } },
   }
-  await api.json({ method: 'POST', path: claimsPath(site), body }, call).catch(async (error: unknown) => {
-    if (!says(error, 409, 'AlreadyExists')) throw error
-    const { claim } = await requireInstance(site, ref, call)
-    if (claim?.labels[LABEL.life] !== wanted.life || claim.isDeleted)
-      throw new BackendError(
-        'sandbox_unreachable',
-        `${ref} is there already, and is being deleted, or is not what was asked for`,
-      )
-  })
+  const find = async () => (await requireInstance(site, ref, call)).claim
+  await makeOnce(api, { path: claimsPath(site), body }, { ref, life: wanted.life, find }, call)
   await startClaimed(site, await whenBound(site, ref, pool, call), call)
   return { ref }
-}
-
-function requireSimple({ spec, checkpointRef }: Wanted): void {
-  const asked = {
-    'agent.sidecar': spec.agent?.sidecar,
-    'limits.memoryBytesMax': spec.limits?.memoryBytesMax,
-    'limits.cpusMax': spec.limits?.cpusMax,
-    readOnlyRoot: spec.readOnlyRoot || undefined,
-    from: checkpointRef,
-  }
-  for (const [name, value] of Object.entries(asked))
-    if (value !== undefined)
-      throw new BackendError(
-        'spec_invalid',
-        `In a warm pool its template decides \`${name}\`: change that, or name an image as \`template\``,
-      )
 }
 
 async function whenBound(site: Site, ref: string, pool: string, call: Call): Promise<Instance> {

@@ -1,7 +1,7 @@
 import { BackendError, type Call, type Wanted } from '../backend.ts'
-import { says } from '../kubernetes/errors.ts'
-import { ANNOTATION, LABEL, labelsOf } from '../kubernetes/labels.ts'
+import { ANNOTATION, labelsOf } from '../kubernetes/labels.ts'
 import { nameOf, refOf } from '../kubernetes/names.ts'
+import { makeOnce } from '../kubernetes/objects.ts'
 import { podSpecOf, WORKSPACE_VOLUME } from '../kubernetes/recipe.ts'
 import { whenBegun } from '../kubernetes/start.ts'
 import { hasSidecars } from '../kubernetes/version.ts'
@@ -15,7 +15,7 @@ import { volumeClaim } from './volumes.ts'
 const STORAGE = '1Gi'
 
 /**
- * The name is that of the life, so one is made, however often and by how many that is asked for.
+ * Makes one, and waits until it has begun.
  *
  * Killed half-way: there is one or there is none, and whoever asks again finds that out.
  */
@@ -40,15 +40,8 @@ export async function createSandbox(site: Site, wanted: Wanted, call: Call): Pro
       volumeClaimTemplates: [volumeClaim(WORKSPACE_VOLUME, options.storage ?? STORAGE)],
     },
   }
-  await api.json({ method: 'POST', path: sandboxesPath(site), body }, call).catch(async (error: unknown) => {
-    if (!says(error, 409, 'AlreadyExists')) throw error
-    const there = (await findInstance(site, ref, call))?.sandbox
-    if (there?.labels[LABEL.life] !== wanted.life || there.isDeleted)
-      throw new BackendError(
-        'sandbox_unreachable',
-        `${ref} is there already, and is being deleted, or is not what was asked for`,
-      )
-  })
+  const find = async () => (await findInstance(site, ref, call))?.sandbox
+  await makeOnce(api, { path: sandboxesPath(site), body }, { ref, life: wanted.life, find }, call)
   await whenBegun(site.cluster, ref, call, {
     find: async () => (await findInstance(site, ref, call))?.pod,
     remove: () => endWhile(site, ref, requireUnused, call),

@@ -2,7 +2,7 @@ import { BackendError, type Call, type Target } from '../backend.ts'
 import { deletePod } from '../kubernetes/end.ts'
 import { isAbsent, isConflict } from '../kubernetes/errors.ts'
 import { incarnationOf, type Pod } from '../kubernetes/pod.ts'
-import { overtaken } from '../kubernetes/targets.ts'
+import { overtaken } from '../targets.ts'
 import { deleteClaim } from './claim.ts'
 import { findInstance, type Instance } from './instance.ts'
 import { despiteOthers, lookAgainMs } from './patience.ts'
@@ -34,7 +34,7 @@ export async function endWhile(
 
 function requireEndable(instance: Instance, { ref, incarnation }: Target): void {
   const { is } = sightingOf(instance)
-  // Of what is lost, or is being deleted by somebody else, nothing can be woken any more that a late end could hit.
+  // What is lost, or is being deleted by somebody else, cannot be woken any more: a late call can hit nothing that lives.
   if (is === 'lost' || instance.claim?.isDeleted || instance.sandbox?.isDeleted) return
   const isAwake = instance.pod && is !== 'suspended'
   const now = isAwake && instance.pod ? incarnationOf(instance.pod) : null
@@ -50,7 +50,7 @@ async function endInstance(site: Site, instance: Instance, call: Call): Promise<
   const { ref, claim, sandbox, pod } = instance
   if (sandbox && !(await deleteSandbox(site, sandbox, call))) return false
   if (claim) await deleteClaim(site, claim, call)
-  // Otherwise it would have as long to end as one that somebody else deletes.
+  // With a short grace period: deleted by its controller it would have as long as any pod that others delete.
   if (pod) await removePod(site, instance, pod, call)
   const until = Date.now() + GONE_MS_MAX
   for (let looks = 0; ; await site.cluster.watch.change(ref, lookAgainMs(looks++), call)) {
@@ -62,7 +62,7 @@ async function endInstance(site: Site, instance: Instance, call: Call): Promise<
   }
 }
 
-/** A pod out of a pool has not our labels: nobody tells of it. */
+/** A pod out of a pool does not have our labels, so the watch does not tell of it. */
 const UNWATCHED_MS = 250
 
 /** Where there is another one already, that is as good. */

@@ -5,7 +5,10 @@ import { settle } from './settle.ts'
 import { sightingOf } from './sighting.ts'
 import type { Site } from './site.ts'
 
-/** What is true of it. One that is awake is said to be when that was written down, so that whoever settles it may rely on that. */
+/**
+ * What is true of it. One that is awake is only said to be so once that is written down (`settle.ts`), so that the operation
+ * which is settled by this may rely on it.
+ */
 export function look(site: Site, ref: string, call: Call): Promise<Sighting> {
   return despiteOthers(ref, async () => {
     const instance = await findInstance(site, ref, call)

@@ -28,14 +28,15 @@ const pathOf = ({ cluster }: Site, kind: Kind) =>
   `/apis/podsnapshot.gke.io/v1/namespaces/${cluster.home.namespace}/${kind.toLowerCase()}s`
 
 /** Whose pod it is, and by which pause it is to sleep. */
-export type Asked = { ref: string; labels: Labels; key: string }
+type Asked = { ref: string; labels: Labels; key: string }
 
 /**
- * Has the node write down the memory of a pod, and returns what that is called when it is whole: the pod is there until then, and goes on
- * if it is not. Each who asks has one of its own: what somebody has left who died is of a pod that has run on since.
+ * Has the node write down the memory of a pod, and returns the name of the snapshot once it is whole: the pod is there until
+ * then, and runs on if it never is. Each call takes a snapshot of its own: one that a worker has left behind that died is older
+ * than what the pod has done since.
  *
- * What is asked for carries its owner from the beginning, and what has become of it from when that is known, so that one of the two
- * is always found.
+ * The trigger carries the owner's labels from the beginning, and hands them on to the snapshot as soon as that is known, so that
+ * one of the two is always found.
  */
 export async function takePodSnapshot(site: Site, pod: Pod, asked: Asked, call: Call): Promise<string> {
   const { cluster, served } = site
@@ -151,7 +152,10 @@ export async function discardPodSnapshot(site: Site, name: string, call: Call): 
   await remove(site, 'PodSnapshot', name, call)
 }
 
-/** With what has become of it by now; unless that is a snapshot with an owner of its own, which something may sleep on. */
+/**
+ * Together with the snapshot that it has led to by now; unless that carries the labels itself, because then something may sleep
+ * on it.
+ */
 export async function discardTrigger(site: Site, name: string, call: Call): Promise<void> {
   const found = await find(site, 'PodSnapshotManualTrigger', name, call)
   if (found?.metadata?.labels?.[LABEL.fleet] === undefined) return
@@ -202,13 +206,16 @@ async function remove(site: Site, kind: Kind, name: string, call: Call): Promise
 const TRIGGERS = 'triggers '
 const TRIGGER = 'trigger:'
 
-/** What a pause was cut off before it had, of which only its trigger is known. */
+/** The trigger of a snapshot that a pause was cut off before it had. */
 export function triggerIn(checkpointRef: string): string | undefined {
   const [, what = ''] = checkpointRef.split('@')
   return what.startsWith(TRIGGER) ? what.slice(TRIGGER.length) : undefined
 }
 
-/** Snapshots, and then what is still to become one, or never did: that has lost its labels when there is a snapshot that has them. */
+/**
+ * Snapshots, and then the triggers of those that are still to come, or never did: a trigger has lost its labels when there is a
+ * snapshot that has them.
+ */
 export async function listPodSnapshots(
   site: Site,
   cursor: string | undefined,

@@ -47,7 +47,7 @@ type WireSandbox = {
   status?: { conditions?: WireCondition[] }
 }
 
-export type Condition = {
+type Condition = {
   isTrue: boolean
   reason: string
   message: string
@@ -72,7 +72,7 @@ export type Sandbox = {
   podName: string
   /** The claims of its volumes. */
   volumes: string[]
-  /** Nothing that its pod writes is there when that is gone: all of it is in the pod. */
+  /** It has no volume that outlives its pod: when that is gone, so is all that it wrote. */
   isFleeting: boolean
   /** The snapshot that its next pod is to begin as. */
   template: string | undefined
@@ -127,7 +127,7 @@ function isFleeting({ volumeClaimTemplates = [], podTemplate }: NonNullable<Wire
   return volumeClaimTemplates.length === 0 && !volumes.some(isKept)
 }
 
-/** What a condition is of, only the older version of the resource may leave out. */
+/** Only in the older version of the resource may a condition leave out which generation it is of. */
 function conditionOf(condition: WireCondition, generation: number, { version }: Dialect): Condition {
   const { status, reason = '', message = '', lastTransitionTime = '' } = condition
   const { observedGeneration = version === 'v1alpha1' ? generation : undefined } = condition

@@ -67,7 +67,8 @@ async function wake(site: Site, instance: Instance, from: string, call: Call): P
     ...(!claim && snapshot !== sandbox.template && restoring(snapshot)),
     ...(isExpired(sandbox) && { shutdownTime: null }),
   }
-  // Also where nothing is asked of its controller: whoever is about to end what sleeps has seen another one.
+  // Written also where nothing is asked of its controller: who is about to end it, as one that sleeps, has then seen an older
+  // version, and fails.
   const now = claim ? (await requireInstance(site, ref, call)).sandbox : sandbox
   if (!now || now.uid !== sandbox.uid || now.isToSleep !== sandbox.isToSleep) return false
   if (!(await changeSandbox(site, now, { metadata: { annotations: marks }, spec }, call))) return false

@@ -8,9 +8,9 @@ import type { Site } from './site.ts'
 import { volumesOf } from './volumes.ts'
 
 /**
- * Writes down what is known of one that is awake, when that is not yet so: which volumes it has, and that it has been restored. Whoever
- * woke it may have died before that; and who has not been told would go back to its snapshot with the next pod, or would take an
- * empty volume for its own. False when somebody has changed it meanwhile.
+ * Writes down what is known of one that is awake, unless that was done: which volumes it has, and that it has been restored.
+ * Whoever woke it may have died before that; and without it the next pod would go back to the snapshot, or an empty volume would
+ * be taken for its own. False when somebody has changed it meanwhile.
  */
 export async function settle(site: Site, instance: Instance, call: Call): Promise<boolean> {
   const { sandbox, pod, claim } = instance

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import type { APIClient, Logger } from '@agentuity/server'
 import { optionalPackage } from '../../optional-package.ts'
 import { BackendError } from '../backend.ts'
+import { hash } from '../hash.ts'
 
 export type AgentuityOptions = {
   fleet: string
@@ -99,8 +99,4 @@ function newClient(sdk: Sdk, url: string, apiKey: string, signal: AbortSignal): 
     request(method, endpoint, answer, body, shape, given ?? signal, headers)
   client.rawGet = (endpoint, given, headers) => rawGet(endpoint, given ?? signal, headers)
   return client
-}
-
-export function hash(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 12)
 }

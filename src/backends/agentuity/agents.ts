@@ -1,19 +1,18 @@
 import type { Agent, AgentStatus } from '../backend.ts'
-import { askInside, workInside } from '../shell/entering.ts'
+import { answerFromInside, askInside, workInside } from '../shell/entering.ts'
 import type { Account } from './account.ts'
+import { answer, answerInPieces } from './errors.ts'
 import { enter, insideOf } from './inside.ts'
 import { type Instance, requireInstance, requireRunning } from './instance.ts'
 
-/** What is done inside of a sandbox, in the incarnation that is meant. */
-export const insideOfRunning = (account: Account) =>
-  workInside(async (target, call, work) => {
+/** What is done, and asked for, inside of a sandbox, in the incarnation that is meant. */
+export function agentsInside(account: Account) {
+  const working = workInside(async (target, call, work) => {
     const instance = await requireInstance(account, target.ref, call)
     requireRunning(instance, target)
     return enter(account, instance, call, work)
   })
-
-export const askedInside = (account: Account) =>
-  askInside(async (agent, call) => {
+  const asking = askInside(async (agent, call) => {
     const instance = await requireInstance(account, agent.ref, call)
     const status = outerStatus(instance, agent)
     if (status) return { status }
@@ -23,6 +22,8 @@ export const askedInside = (account: Account) =>
       enter: (work) => enter(account, instance, call, work),
     }
   })
+  return answerFromInside({ answer, answerInPieces }, working, asking)
+}
 
 /** What the sandbox itself says of an agent; undefined where that has to be asked for inside. */
 function outerStatus(instance: Instance, agent: Agent): AgentStatus | undefined {

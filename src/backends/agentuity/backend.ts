@@ -1,9 +1,9 @@
 import type { Backend, Call } from '../backend.ts'
 import { type AgentuityOptions, openAccount } from './account.ts'
-import { askedInside, insideOfRunning } from './agents.ts'
+import { agentsInside } from './agents.ts'
 import { createInstance } from './create.ts'
 import { endInstance } from './end.ts'
-import { answer, answerInPieces } from './errors.ts'
+import { answer } from './errors.ts'
 import { requireInstance } from './instance.ts'
 import { findOwned, listCheckpoints, listInstances } from './lists.ts'
 import { lookAt } from './look.ts'
@@ -19,8 +19,6 @@ import { suspend } from './suspend.ts'
  */
 export async function openAgentuityBackend(options: AgentuityOptions): Promise<Backend> {
   const account = await openAccount(options)
-  const inside = insideOfRunning(account)
-  const agents = askedInside(account)
   const checkpoints = {
     verify: (ref: string, call: Call) =>
       answer('verify a checkpoint', call, () => verifyCheckpoint(account, ref, call)),
@@ -42,15 +40,8 @@ export async function openAgentuityBackend(options: AgentuityOptions): Promise<B
     look: (ref, call) => answer('show a sandbox', call, () => lookAt(account, ref, call)),
     end: (target, call) => answer('end a sandbox', call, () => endInstance(account, target, call)),
 
-    run: (target, command, call) => answer('run a command', call, () => inside.run(target, command, call)),
-    endLingering: (target, call) => answer('end processes', call, () => inside.endLingering(target, call)),
+    ...agentsInside(account),
     previewUrl: (ref, port, call) => answer('show a sandbox', call, () => previewUrl(account, ref, port, call)),
-
-    startAgent: (target, asked, call) => answer('start an agent', call, () => inside.startAgent(target, asked, call)),
-    stopAgent: (agent, call) => answer('stop an agent', call, () => inside.stopAgent(agent, call)),
-    agentStatus: (agent, call) => answer('show an agent', call, () => agents.status(agent, call)),
-    attach: (agent, cursor, call) =>
-      answerInPieces('give the output of an agent', call, () => agents.listen(agent, cursor, call)),
 
     lists: {
       // What was adopted is in no list; it is looked at by its name, and found.
@@ -72,7 +63,7 @@ export async function openAgentuityBackend(options: AgentuityOptions): Promise<B
       ...checkpoints,
       take: (target, asked, call) => answer('copy a sandbox', call, () => takeSnapshot(account, target, asked, call)),
     },
-    // How long it may be idle is said when it is made, and cannot be said again; and then it sleeps, which is no end.
+    // How long it may be idle is set when it is made, and cannot be changed; and after that it sleeps, which is no end.
     lease: 'none',
 
     close: async () => {},

@@ -14,7 +14,10 @@ export class Refusal extends Error {
     this.text = text
   }
 
-  /** Said in words of its own. Where nothing could be read the SDK says something itself, and always names the status so. */
+  /**
+   * Whether it is in Agentuity's own words. Where those could not be read, the words are the SDK's, which always name the status
+   * like this.
+   */
   get isOwn(): boolean {
     return this.text !== '' && !this.text.includes(`(HTTP ${this.status})`)
   }

@@ -5,7 +5,7 @@ import { ask } from './request.ts'
 
 /** So many are asked for, the newest first. There is no page behind them. */
 const EVENTS_MAX = 100
-/** Nobody gives fewer than these at once. Of more it is not known whether they are all, or only all that is given. */
+/** No answer is cut to fewer than these: so few are all there are. Of more, it is not known. */
 const EVENTS_FEW = 20
 
 /** Those that tell of a sandbox that falls asleep, in whatever words: it is paused, evacuated, or its checkpoint has come. */
@@ -23,7 +23,7 @@ export type Sleep = {
 }
 
 /** What a sandbox's own history tells. */
-export type History = {
+type History = {
   /** Which run it is, as long as it runs; undefined where nobody can tell, because what is told does not reach so far back. */
   incarnation: string | undefined
   /** Somebody has asked for its end, and that was heard. */

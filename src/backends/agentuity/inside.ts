@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto'
 import type { Job } from '@agentuity/server'
 import { BackendError, type Call } from '../backend.ts'
 import type { Inside, Shell } from '../shell/shell.ts'
+import { overtaken } from '../targets.ts'
 import type { Account } from './account.ts'
 import { Unanswered } from './errors.ts'
 import { readHistory } from './history.ts'
-import { expired, findInstance, overtaken, type Running, requireInstance, requireRunning } from './instance.ts'
+import { expired, findInstance, type Running, requireInstance, requireRunning } from './instance.ts'
 import { readOutput } from './output.ts'
 import { ask } from './request.ts'
 import { lookUntil, nap } from './waiting.ts'
@@ -55,8 +56,8 @@ export function insideOf(account: Account, instance: Running): Inside {
 }
 
 /**
- * As jobs: of executions there is one at a time, and who listens to an agent for minutes would keep everybody else out. What they
- * print is taken for text on its way.
+ * Scripts run as Agentuity's jobs: of its executions there is only one at a time, and one that listens to an agent for minutes
+ * would keep all others out. What they print is taken for text on its way.
  */
 function shellOf(account: Account, { ref, incarnation }: Running): Shell {
   // It was just seen to run. Whatever comes after the first script may come much later, when a command is given up for example.

@@ -1,5 +1,6 @@
 import type { SandboxInfo } from '@agentuity/server'
 import { BackendError, type Call, type Owner, type Target } from '../backend.ts'
+import { overtaken } from '../targets.ts'
 import type { Account } from './account.ts'
 import { isRefusal, Unanswered } from './errors.ts'
 import { readHistory, type Sleep } from './history.ts'
@@ -110,8 +111,4 @@ export function requireEndable(instance: Instance, target: Target): void {
     throw overtaken(instance.ref, `it sleeps, and what runs as ${target.incarnation} was meant`)
   else if (instance.is === 'changing' && instance.isUnknownRun && target.incarnation !== null)
     throw overtaken(instance.ref, `${instance.why}, and ${target.incarnation} was meant`)
-}
-
-export function overtaken(ref: string, why: string): BackendError {
-  return new BackendError('overtaken', `This was not meant for ${ref} as it is now: ${why}`)
 }

@@ -1,12 +1,9 @@
 import { BackendError, type Owner } from '../backend.ts'
-import { type Account, hash } from './account.ts'
+import { hash } from '../hash.ts'
+import { FLEET, LIFE, SANDBOX } from '../metadata-labels.ts'
+import type { Account } from './account.ts'
 
-/** What a sandbox of ours carries. Agentuity takes it when the sandbox is made, and never again. */
-const FLEET = 'sandman_fleet'
-const SANDBOX = 'sandman_sandbox'
-const LIFE = 'sandman_life'
-
-/** The first keeps our parts apart. */
+/** Without `-`, which keeps our parts apart. */
 const PART = /^[a-z0-9_]+$/
 const OURS = /^sandman-([0-9a-f]{12})-/
 

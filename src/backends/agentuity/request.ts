@@ -1,13 +1,11 @@
 import type { APIClient } from '@agentuity/server'
 import { z } from 'zod'
-import { unlessGivenUp } from '../answer.ts'
+import { SLOW_MS, unlessGivenUp } from '../answer.ts'
 import { BackendError, type Call } from '../backend.ts'
 import type { Account, Sdk } from './account.ts'
 import { isRefusal, Refusal, translate } from './errors.ts'
 
-/** For those that Agentuity takes its time for: it answers a pause when the memory has been written. */
-const SLOW_MS = 300_000
-
+/** `isSlow`: Agentuity takes its time for it. It answers a pause when the memory has been written. */
 type Asking = { isSlow?: boolean; withinMs?: number }
 
 /** What every function of the SDK is given. */

@@ -12,7 +12,7 @@ export async function nap(ms: number, { signal }: Call): Promise<void> {
   })
 }
 
-/** Looks until it is as it should be, but no longer than this; then it is what it is. */
+/** Looks until it is as it should be, but no longer than this, and returns what was seen last. */
 export async function lookUntil<T>(
   withinMs: number,
   call: Call,

@@ -1,4 +1,12 @@
-import { type Agent, type AgentStatus, BackendError, type Call, type Piece, type Target } from '../backend.ts'
+import {
+  type Agent,
+  type AgentStatus,
+  BackendError,
+  type Call,
+  EXIT_CODE_KILLED,
+  type Piece,
+  type Target,
+} from '../backend.ts'
 import { attach } from '../shell/attach.ts'
 import { runCommand } from '../shell/commands.ts'
 import { partOf } from '../shell/parts.ts'
@@ -6,13 +14,15 @@ import { ask, type Inside } from '../shell/shell.ts'
 import { startAgent } from '../shell/start.ts'
 import { agentStatus } from '../shell/status.ts'
 import { endLingering, stopAgent } from '../shell/stop.ts'
+import { overtaken } from '../targets.ts'
 import { type Container, Moved, shortId, stop } from './containers.ts'
 import { shellIn } from './exec.ts'
 import { dropAsleep } from './images.ts'
 import { expired, isThere } from './instance.ts'
+import { heardOfOom } from './oom-events.ts'
 import type { Site } from './site.ts'
-import { findMeant, overOf, ownStatus } from './status.ts'
-import { changing, overtaken, requireRunning } from './targets.ts'
+import { findMeant, heardOut, overOf, ownStatus } from './status.ts'
+import { changing, requireRunning } from './targets.ts'
 
 const OBEY_SECONDS = 2
 const LOOK_MS = 10_000
@@ -22,7 +32,10 @@ function insideOf(site: Site, container: Container): Inside {
   return { shell: shellIn(site, container), root: shortId(container.id) }
 }
 
-/** In the incarnation that is meant, and as often as it takes until nobody renames it meanwhile: before that, nothing has begun. */
+/**
+ * In the incarnation that is meant. Tried again whenever somebody has renamed the container meanwhile: then nothing has begun
+ * yet.
+ */
 function inside<T>(site: Site, target: Target, call: Call, work: (inside: Inside, container: Container) => Promise<T>) {
   return changing(site, target.ref, call, async (instance) => {
     const container = await requireRunning(site, instance, target, call)
@@ -70,7 +83,7 @@ async function stopOwn(site: Site, agent: Agent, call: Call): Promise<void> {
 export async function statusOf(site: Site, agent: Agent, call: Call): Promise<AgentStatus> {
   const part = partOf(agent.key)
   const instance = await findMeant(site, agent.ref, call)
-  if (agent.key === undefined) return ownStatus(instance, agent)
+  if (agent.key === undefined) return heardOut(site, instance, ownStatus(instance, agent), call)
   const over = overOf(instance, agent.incarnation)
   if (over) return over
   const state = instance.agent?.state
@@ -80,30 +93,15 @@ export async function statusOf(site: Site, agent: Agent, call: Call): Promise<Ag
   return inside(site, agent, call, async (at, container) => {
     const status = await agentStatus(at, part, call)
     if (status.is !== 'terminated' || status.exitCode === null) return status
-    if (status.exitCode !== KILLED) return { ...status, oomKilled: false }
+    if (status.exitCode !== EXIT_CODE_KILLED) return { ...status, oomKilled: false }
     return { ...status, oomKilled: (await wasKilledForMemory(site, at, part, container, call)) || undefined }
   })
 }
 
-const KILLED = 137
-/** The engine may hear of it a moment later than the end is written down, and tells moments in whole seconds. */
-const BEFORE_SECONDS = 5
-const AFTER_SECONDS = 2
-
-/** The engine says of a container that something in it was killed for its memory, and when; not what. */
-async function wasKilledForMemory({ engine }: Site, at: Inside, part: string, { id }: Container, call: Call) {
+async function wasKilledForMemory(site: Site, at: Inside, part: string, { id }: Container, call: Call) {
   const { words } = await ask(at, `find_base\nsay at $(stat -c %Y "$base/${part}/end")`, call)
-  const endedAt = Number(words[1])
-  if (!endedAt) return false
-  const filters = { type: ['container'], container: [id], event: ['oom'] }
-  const query = { since: endedAt - BEFORE_SECONDS, until: endedAt + AFTER_SECONDS, filters }
-  const events = await engine.stream({ method: 'GET', path: '/events', query }, call)
-  try {
-    for await (const text of events as AsyncIterable<Buffer>) if (text.includes('"oom"')) return true
-    return false
-  } finally {
-    events.destroy()
-  }
+  const endedAtSeconds = Number(words[1])
+  return endedAtSeconds > 0 && (await heardOfOom(site, id, endedAtSeconds, call))
 }
 
 /** While it runs. Of one that sleeps nothing can be heard: nobody in there could say it. */

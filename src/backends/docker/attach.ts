@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Agent, BackendError, type Call, type Piece } from '../backend.ts'
 import { LogReader, positionOf } from '../log-position.ts'
+import { inPieces } from '../pieces.ts'
 import { type Container, shortId } from './containers.ts'
 import { LineReader } from './log-lines.ts'
 import type { Site } from './site.ts'
 import { findMeant, ownStatus } from './status.ts'
 
-const PIECE_BYTES_MAX = 64 * 1024
 /** Nobody tells a stream that the sandbox sleeps. */
 const LOOK_MS = 10_000
-/** How long the engine may take to notice the end of what it has no more output of. */
+/** How long the engine may take to notice that a container has ended, after the last of its output. */
 const END_MS_MAX = 5_000
 const POLL_MS = 50
 
@@ -88,23 +88,11 @@ function open({ engine }: Site, { id }: Container, reader: LogReader, { follow }
   return engine.stream({ method: 'GET', path: `/containers/${id}/logs`, query }, call)
 }
 
-/** As much as has come at once is one piece. */
 async function* pieces(log: IncomingMessage, { inspected }: Container, reader: LogReader): AsyncGenerator<Piece> {
   const lines = new LineReader({ driver: inspected.HostConfig.LogConfig?.Type })
-  for await (const chunk of log as AsyncIterable<Buffer>) {
-    let fresh: Buffer[] = []
-    let length = 0
-    for (const line of lines.read(chunk)) {
-      const bytes = reader.read(line)
-      if (bytes.length === 0) continue
-      fresh.push(bytes)
-      length += bytes.length
-      if (length < PIECE_BYTES_MAX / 2) continue
-      yield { bytes: Buffer.concat(fresh), cursor: reader.cursor }
-      fresh = []
-      length = 0
-    }
-    if (length > 0) yield { bytes: Buffer.concat(fresh), cursor: reader.cursor }
+  function* freshOf(chunk: Buffer): Generator<Buffer> {
+    for (const line of lines.read(chunk)) yield reader.read(line)
   }
+  for await (const chunk of log as AsyncIterable<Buffer>) yield* inPieces(freshOf(chunk), reader)
   if (lines.isCut) throw new BackendError('sandbox_unreachable', 'The log of a container ends in the middle of a line')
 }

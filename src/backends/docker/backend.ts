@@ -35,7 +35,10 @@ export async function openDockerBackend(options: DockerOptions): Promise<Backend
   const { fleet, pause = 'freeze' } = options
   const engine = await Engine.open(options.connection)
   let known: Site | undefined
-  /** An engine is another one only when everything on it is. */
+  /**
+   * Asked once: the engine behind an address only becomes another one together with everything on it, which `requireSame`
+   * notices.
+   */
   const find = async (call: Call) => {
     known ??= { engine, home: { fleet, engine: await engineName(engine, call) } }
     return known

@@ -5,7 +5,7 @@ import { LABEL, type Labels } from './labels.ts'
 import { type ContainerName, containerName, inLetters, parseContainerName } from './names.ts'
 import type { Site } from './site.ts'
 
-export type ContainerState = 'created' | 'running' | 'paused' | 'restarting' | 'removing' | 'exited' | 'dead'
+type ContainerState = 'created' | 'running' | 'paused' | 'restarting' | 'removing' | 'exited' | 'dead'
 
 /** As a list shows it. */
 export type Summary = { Id: string; Names: string[]; State: ContainerState; Labels: Labels; Created: number }
@@ -20,6 +20,7 @@ type Inspected = {
   State: {
     Status: ContainerState
     StartedAt: string
+    FinishedAt: string
     ExitCode: number
     OOMKilled: boolean
     Error?: string

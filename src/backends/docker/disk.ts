@@ -43,11 +43,12 @@ export async function putAway(site: Site, instance: Instance & { agent: Containe
   const { agent, sidecar, ref } = instance
   await requireWritable(site, instance, call)
   const begun = sleepOf(agent)
-  // Somebody before may still be stopping it: without the name that says why, it would have ended, and been lost.
+  // An earlier attempt may still be stopping it. So the name that it gave stays: under another it would have ended, and be lost.
   const { name, sleep } =
     begun?.mode === 'disk' ? { name: agent.fullName, sleep: begun } : await announce(site, instance, key, call)
   await stop(site, name, GRACE_SECONDS, call).catch(async (error: unknown) => {
-    // The engine has said no, so it runs on, and its own end would otherwise look like sleep. Whoever has not heard waits for the next.
+    // The engine has said no, so it runs on, and if it then ended by itself, that would look like sleep. If there was no answer,
+    // the next attempt finds out.
     if (error instanceof Refusal && error.isOwn) await takeBack(site, { ...agent, fullName: name }, call)
     throw error
   })

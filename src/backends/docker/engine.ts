@@ -42,8 +42,8 @@ export class Engine {
 
   private constructor(docker: Dockerode) {
     const { modem } = docker as unknown as { modem: Modem }
-    // A connection that is kept may have been closed at the other end, and a call that is sent there fails for nothing. So none is;
-    // but the other end is not to know, or it closes before it has been heard.
+    // A connection that is kept open may have been closed by the engine, and a call that is sent on it fails for nothing: so none
+    // is kept. But the engine is told `keep-alive`: otherwise it closes before its answer was read.
     modem.agent ??= modem.protocol === 'https' ? new https.Agent(KEEPING_NONE) : new http.Agent(KEEPING_NONE)
     // dockerode writes out all that a request is made of, down to every socket of the agent, whether or not anybody reads it.
     Object.assign(modem.agent, { [inspect.custom]: () => 'connections' })

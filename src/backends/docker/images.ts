@@ -79,8 +79,8 @@ export async function untag({ engine }: Site, name: string, call: Call): Promise
 }
 
 /**
- * Of one that runs: whoever woke it may have died before the image that it slept as lost its name, and should its container vanish
- * later, that would be taken for what it was.
+ * Takes the name of the image that it slept as away from one that runs: whoever woke it may have died before that, and should its
+ * container vanish later, it would seem to sleep as that image.
  */
 export async function dropAsleep(site: Site, ref: string, call: Call): Promise<void> {
   const name = asleepImage(site.home, ref)

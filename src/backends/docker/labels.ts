@@ -30,7 +30,7 @@ export const IMAGE_LABEL = {
 } as const
 
 export type Labels = Record<string, string>
-export type Part = 'agent' | 'sidecar'
+type Part = 'agent' | 'sidecar'
 
 export function containerLabels(whose: Owner & { fleet: string; ref: string }, part: Part, hasAgent: boolean): Labels {
   return {

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import { BackendError, type Owner } from '../backend.ts'
+import { hash } from '../hash.ts'
 
 /**
  * What things are called at the engine.
@@ -16,7 +16,7 @@ export type Home = {
 }
 
 export type SleepMode = 'freeze' | 'disk' | 'checkpoint'
-export type Sleep = {
+type Sleep = {
   mode: SleepMode
   key: string
   /** When the container was started that was put to sleep. One that has been started since then does not sleep. */
@@ -46,7 +46,7 @@ const WORD = /^[A-Za-z0-9_-]{1,32}$/
 
 /** A key as part of a name: as it is, or, where that is not possible, something that no other key has. */
 export function wordOf(key: string): string {
-  return WORD.test(key) ? key : `x${createHash('sha256').update(key).digest('hex').slice(0, 31)}`
+  return WORD.test(key) ? key : `x${hash(key, 31)}`
 }
 
 /** The same for the same life, so that an instance is made once however often it is asked for. */
@@ -73,14 +73,14 @@ export function isOurs(home: Home, ref: string): boolean {
   if (isElsewhere(home, ref))
     throw new BackendError(
       'sandbox_unreachable',
-      `${ref} is on another Docker engine than this worker's (${home.engine}): run a worker with that one.`,
+      `${ref} is on another Docker engine than this worker's (${home.engine}): all workers of a fleet have the same one.`,
     )
   return ref.startsWith(prefixOf(home))
 }
 
 const prefixOf = ({ fleet, engine }: Home) => `sandman-${engine}-${fleet}-`
 
-export type CheckpointKind = SleepMode | 'snapshot'
+type CheckpointKind = SleepMode | 'snapshot'
 export type CheckpointName = { ref: string; kind: CheckpointKind; key: string }
 
 const CHECKPOINT = /^(?<ref>.+)\.(?<kind>freeze|disk|checkpoint|snapshot)-(?<key>[\w-]+)$/

@@ -7,7 +7,7 @@ import { containerLabels } from './labels.ts'
 import type { Site } from './site.ts'
 
 /** What a sandbox's containers are made from. */
-export type Plan = {
+type Plan = {
   ref: string
   owner: Owner
   hasAgent: boolean
@@ -78,7 +78,7 @@ function labelsOf({ home }: Site, { ref, owner, hasAgent }: Plan, part: 'agent' 
   return containerLabels({ ...owner, fleet: home.fleet, ref }, part, hasAgent)
 }
 
-/** What was started twice would run twice, if it has ended in between: whoever has made it comes first. */
+/** Waits for whoever has made it to start it. If two did, and it ended in between, it would run twice. */
 async function isStartedByAnother(site: Site, { id }: Container, call: Call): Promise<boolean> {
   for (const until = Date.now() + START_MS_MAX; Date.now() < until; ) {
     const now = await inspectContainer(site, id, call)

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import type { Call } from '../backend.ts'
+import { hash } from '../hash.ts'
 import type { Engine } from './engine.ts'
 import { Unreadable } from './errors.ts'
 import type { Home } from './names.ts'
@@ -7,7 +7,7 @@ import type { Home } from './names.ts'
 /** An engine, and what it and the fleet are called there. */
 export type Site = { engine: Engine; home: Home }
 
-export type Info = {
+type Info = {
   ID: string
   Name: string
   DockerRootDir: string
@@ -33,5 +33,5 @@ export async function engineName(engine: Engine, call: Call): Promise<string> {
   )
   const isPodman = Components.some(({ Name }) => /podman/i.test(Name))
   const id = isPodman ? `${info.Name}:${info.DockerRootDir}` : info.ID
-  return createHash('sha256').update(id).digest('hex').slice(0, 8)
+  return hash(id, 8)
 }

@@ -1,9 +1,9 @@
-import type { Agent, AgentStatus, Call } from '../backend.ts'
-import { BackendError } from '../backend.ts'
+import { type Agent, type AgentStatus, BackendError, type Call, EXIT_CODE_KILLED } from '../backend.ts'
 import type { Container } from './containers.ts'
 import { expired, findInstance, type Instance, isThere } from './instance.ts'
 import { LABEL } from './labels.ts'
 import { sleepingOf } from './look.ts'
+import { heardOfOom } from './oom-events.ts'
 import type { Site } from './site.ts'
 
 /** The same for every agent of a sandbox; undefined while the incarnation that is meant is there, running or not. */
@@ -45,7 +45,14 @@ export function ownStatus(instance: Instance, { ref, incarnation }: Agent): Agen
  */
 function terminated({ inspected }: Container): AgentStatus {
   const { ExitCode: exitCode, OOMKilled } = inspected.State
-  const wasKilled = exitCode === 137
+  const wasKilled = exitCode === EXIT_CODE_KILLED
   const isKnown = exitCode === 0 || wasKilled === OOMKilled
   return { is: 'terminated', exitCode, signal: null, oomKilled: isKnown ? wasKilled : undefined }
+}
+
+/** The same status; of one that was killed, and nobody knows for what, with what the engine's events tell besides. */
+export async function heardOut(site: Site, { agent }: Instance, status: AgentStatus, call: Call): Promise<AgentStatus> {
+  if (!agent || status.is !== 'terminated' || status.exitCode !== EXIT_CODE_KILLED || status.oomKilled) return status
+  const endedAtSeconds = Math.floor(Date.parse(agent.inspected.State.FinishedAt) / 1000)
+  return { ...status, oomKilled: (await heardOfOom(site, agent.id, endedAtSeconds, call)) || undefined }
 }

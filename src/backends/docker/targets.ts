@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { BackendError, type Call, type Target } from '../backend.ts'
+import { onlyRemains, overtaken } from '../targets.ts'
 import { type Container, Moved } from './containers.ts'
 import { expired, findInstance, type Instance } from './instance.ts'
 import { lookAt, sleepingOf } from './look.ts'
@@ -21,7 +22,7 @@ export async function requireRunning(site: Site, instance: Instance, target: Tar
     case 'changing':
       throw new Unsettled(ref, sighting.why)
     case 'lost':
-      throw new BackendError('sandbox_expired', `There is nothing left of ${ref} that could do that: ${sighting.why}`)
+      throw onlyRemains(ref, sighting.why)
     case 'absent':
       throw expired(site, ref)
   }
@@ -40,10 +41,6 @@ export async function requireEndable(site: Site, instance: Instance, target: Tar
   }
 }
 
-export function overtaken(ref: string, why: string): BackendError {
-  return new BackendError('overtaken', `This was not meant for ${ref} as it is now: ${why}`)
-}
-
 /** It is on its way somewhere, and what is asked for has to wait. */
 export class Unsettled extends BackendError {
   constructor(ref: string, why: string) {
@@ -51,7 +48,7 @@ export class Unsettled extends BackendError {
   }
 }
 
-/** Each of those who are at it at once may be in the way of another as often as there are steps. */
+/** Of several who change it at once, each may get in the way of the others with every step. */
 const MOVES_MAX = 20
 /** A copy of a small sandbox takes less; a larger one is waited for by whoever asks again. */
 const SETTLE_MS_MAX = 10_000

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import type { ApiClient, ConnectionConfig } from 'e2b'
 import { optionalPackage } from '../../optional-package.ts'
 import { BackendError } from '../backend.ts'
+import { hash } from '../hash.ts'
 
 export type E2bOptions = {
   fleet: string
@@ -42,7 +42,8 @@ export async function openAccount(options: E2bOptions): Promise<Account> {
     ...(domain !== undefined && { domain }),
     ...(sandboxUrl !== undefined && { sandboxUrl }),
     requestTimeoutMs,
-    // What is tried again is decided by who has the deadline. And a sandbox that is only pretended is never wanted here.
+    // What is tried again is decided by who has the deadline. And with `debug` the SDK would only pretend that there are
+    // sandboxes.
     retries: 0,
     debug: false,
   })
@@ -51,8 +52,4 @@ export async function openAccount(options: E2bOptions): Promise<Account> {
   const { api } = new sdk.ApiClient(config)
   const place = `e2b-${hash(`${config.apiUrl} ${config.apiKey}`)}`
   return { fleet, sdk, config, api, place, requestTimeoutMs, previewUrl }
-}
-
-export function hash(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 12)
 }

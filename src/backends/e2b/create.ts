@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { BackendError, type Call, type Wanted } from '../backend.ts'
 import { byAge } from '../pages.ts'
+import { requireWithout } from '../require-without.ts'
 import { startAgent } from '../shell/start.ts'
 import { endFormer } from '../shell/stop.ts'
 import type { Account } from './account.ts'
@@ -32,15 +33,13 @@ export async function createInstance(account: Account, wanted: Wanted, call: Cal
   return { ref }
 }
 
-function requireSimple({ spec, checkpointRef }: Wanted): void {
-  const asked = {
-    'limits.memoryBytesMax': spec.limits?.memoryBytesMax,
-    'limits.cpusMax': spec.limits?.cpusMax,
-    readOnlyRoot: spec.readOnlyRoot || undefined,
-  }
-  for (const [name, value] of Object.entries(asked))
-    if (value !== undefined)
-      throw new BackendError('spec_invalid', `At E2B the template decides \`${name}\`: build one, and ask for that`)
+function requireSimple(wanted: Wanted): void {
+  const { checkpointRef } = wanted
+  requireWithout(
+    wanted,
+    ['limits.memoryBytesMax', 'limits.cpusMax', 'readOnlyRoot'],
+    (name) => `At E2B the template decides \`${name}\`: build one, and ask for that`,
+  )
   if (checkpointRef !== undefined && isPause(checkpointRef))
     throw new BackendError(
       'spec_invalid',

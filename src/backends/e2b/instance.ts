@@ -1,15 +1,15 @@
 import { z } from 'zod'
 import { BackendError, type Call, type Owner, type Target } from '../backend.ts'
+import { FLEET, LIFE, SANDBOX } from '../metadata-labels.ts'
+import { overtaken } from '../targets.ts'
 import type { Account } from './account.ts'
 import { isRefusal, Refusal, Unanswered } from './errors.ts'
 import { fetchFrom } from './request.ts'
 
-/** What a sandbox of ours carries. E2B takes it when the sandbox is made, and never again. */
-const FLEET = 'sandman_fleet'
-const SANDBOX = 'sandman_sandbox'
-const LIFE = 'sandman_life'
-
-/** In thousandths of a second, whatever is told: a sandbox that sleeps is kept elsewhere, and less precisely. */
+/**
+ * Cut to milliseconds: E2B keeps the times of a sandbox that sleeps less precisely than those of one that runs, and they have to
+ * be equal.
+ */
 const moment = z.string().transform((text, context) => {
   const at = new Date(text)
   if (!Number.isNaN(at.getTime())) return at
@@ -117,8 +117,4 @@ export function requireEndable(instance: Instance, target: Target): void {
   if (instance.isRunning) requireRunning(instance, target)
   else if (target.incarnation !== null)
     throw overtaken(instance.ref, `it sleeps, and what runs since ${target.incarnation} was meant`)
-}
-
-function overtaken(ref: string, why: string): BackendError {
-  return new BackendError('overtaken', `This was not meant for ${ref} as it is now: ${why}`)
 }

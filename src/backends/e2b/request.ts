@@ -1,6 +1,6 @@
 import type { ApiClient } from 'e2b'
 import type { z } from 'zod'
-import { unlessGivenUp } from '../answer.ts'
+import { SLOW_MS, unlessGivenUp } from '../answer.ts'
 import type { Call } from '../backend.ts'
 import type { Account } from './account.ts'
 import { Refusal, Unanswered } from './errors.ts'
@@ -8,9 +8,7 @@ import { Refusal, Unanswered } from './errors.ts'
 type Api = ApiClient['api']
 type Answer = { data?: unknown; error?: unknown; response: Response }
 
-/** For those that E2B takes its time for: it answers a pause when the memory has been written. */
-const SLOW_MS = 300_000
-
+/** `isSlow`: E2B takes its time for it. It answers a pause when the memory has been written. */
 type Asking = { isSlow?: boolean }
 
 /**

@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { BackendError } from '../backend.ts'
-import { type Account, hash } from './account.ts'
+import { hash } from '../hash.ts'
+import type { Account } from './account.ts'
 import type { Instance } from './instance.ts'
 
 /** As E2B lists it: the name, below that of its team, with a tag. */
 export const Snapshot = z.object({ snapshotID: z.string().min(1) })
 
-/** E2B takes small letters, digits, `-` and `_`. The first keeps our parts apart. */
+/** E2B takes small letters, digits, `-` and `_`, of which `-` keeps our parts apart. */
 const PART = /^[a-z0-9_]+$/
 
 /**

@@ -2,9 +2,10 @@ import { type Backend, BackendError, type Call, type Wanted } from '../backend.t
 import { Agents } from '../kubernetes/agents.ts'
 import { type Cluster, type KubernetesOptions, openCluster, requireSame } from '../kubernetes/cluster.ts'
 import { deletePod } from '../kubernetes/end.ts'
-import { answer, answerInPieces, isAbsent, says } from '../kubernetes/errors.ts'
-import { ANNOTATION, LABEL, labelsOf } from '../kubernetes/labels.ts'
+import { answer, answerInPieces, isAbsent } from '../kubernetes/errors.ts'
+import { ANNOTATION, labelsOf } from '../kubernetes/labels.ts'
 import { isElsewhere, nameIn, nameOf, refOf } from '../kubernetes/names.ts'
+import { makeOnce } from '../kubernetes/objects.ts'
 import type { Pod } from '../kubernetes/pod.ts'
 import { expired, findOwned, findPod, listPods, podsPath, requireOwn } from '../kubernetes/pods.ts'
 import { previewUrl } from '../kubernetes/preview.ts'
@@ -109,7 +110,7 @@ async function requirePod(cluster: Cluster, ref: string, call: Call): Promise<Po
 }
 
 /**
- * The name is that of the life, so a pod is made once, however often and by how many that is asked for.
+ * Makes a pod, and waits until it has begun.
  *
  * Killed half-way: there is a pod or there is none, and whoever asks again finds that out.
  */
@@ -133,19 +134,13 @@ async function createPod(cluster: Cluster, wanted: Wanted, call: Call): Promise<
     },
     spec: podSpecOf(wanted, options, needs),
   }
-  await api.json({ method: 'POST', path: podsPath(home), body }, call).catch(async (error: unknown) => {
-    if (!says(error, 409, 'AlreadyExists')) throw isAbsent(error, home.namespace) ? noNamespace(home.namespace) : error
-    const there = await lookFor(cluster, ref, call)
-    if (there?.labels[LABEL.life] !== wanted.life || there.isDeleted)
-      throw new BackendError(
-        'sandbox_unreachable',
-        `${ref} is there already, and is being deleted, or not what was asked for`,
-      )
-  })
-  await whenBegun(cluster, ref, call, {
-    find: () => lookFor(cluster, ref, call),
-    remove: (pod) => deletePod(cluster, pod, ref, call),
-  })
+  const find = () => lookFor(cluster, ref, call)
+  await makeOnce(api, { path: podsPath(home), body }, { ref, life: wanted.life, find }, call).catch(
+    (error: unknown) => {
+      throw isAbsent(error, home.namespace) ? noNamespace(home.namespace) : error
+    },
+  )
+  await whenBegun(cluster, ref, call, { find, remove: (pod) => deletePod(cluster, pod, ref, call) })
   return { ref }
 }
 

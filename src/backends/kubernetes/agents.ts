@@ -1,6 +1,7 @@
 import { type Agent, type AgentStatus, BackendError, type Call, type Piece, type Target } from '../backend.ts'
 import { askInside, type Outside, workInside } from '../shell/entering.ts'
 import type { Inside } from '../shell/shell.ts'
+import { overtaken } from '../targets.ts'
 import { attachOwn } from './attach.ts'
 import type { Cluster } from './cluster.ts'
 import { NotEntered, shellIn } from './exec.ts'
@@ -8,7 +9,7 @@ import type { Pod } from './pod.ts'
 import { stateOf } from './pod-state.ts'
 import { findPod } from './pods.ts'
 import { overOf, ownStatus, shellStatus } from './status.ts'
-import { overtaken, requireRunning } from './targets.ts'
+import { requireRunning } from './targets.ts'
 
 /**
  * The pod that a sandbox is, or has, and how its own agent runs there: as the main process of its container, or out of a shell. `root`
@@ -17,7 +18,7 @@ import { overtaken, requireRunning } from './targets.ts'
 export type Housing = { pod: Pod; own: 'main process' | 'in a shell'; root?: string | undefined }
 
 /** Undefined while it sleeps; fails when there is no such sandbox, or it has no pod. */
-export type FindHousing = (ref: string, call: Call) => Promise<Housing | undefined>
+type FindHousing = (ref: string, call: Call) => Promise<Housing | undefined>
 
 /** A node takes some seconds to say that a container has ended. */
 const STOPPED_MS_MAX = 10_000
@@ -58,8 +59,8 @@ export class Agents {
   }
 
   /**
-   * While its output is read in this process, what the watch has told is enough to know that it runs: whoever asks then does so because
-   * it is silent, and so are thousands of others. Whatever else there is to say is asked of the API server.
+   * While an agent's output is read in this process, the watch's word is enough that it runs: that is asked because it is silent,
+   * and thousands of others may be silent, too. For anything else the API server is asked.
    */
   async status(agent: Agent, call: Call): Promise<AgentStatus> {
     const told = this.#cluster.followed.get(followedAs(agent))

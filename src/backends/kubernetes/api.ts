@@ -7,7 +7,7 @@ import { Refusal, Unreadable } from './errors.ts'
 
 type Query = Record<string, string | number | boolean | undefined>
 type PatchType = 'json-patch' | 'merge-patch'
-export type Asked = {
+type Asked = {
   method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
   query?: Query
@@ -21,7 +21,7 @@ const ANSWER_BYTES_MAX = 256 * 1024 * 1024
 /** What is not used for so long is closed here, before a load balancer on the way does it, and a call is lost in that. */
 const IDLE_MS_MAX = 20_000
 /** A cluster that does not answer at all is noticed by the deadline of each call, and by this for those that wait for long. */
-const KEEP_ALIVE_MS = 30_000
+const PROBED_AFTER_MS = 30_000
 
 /**
  * The HTTP API of a cluster. The SDK knows where that is and how to be let in: certificates, tokens that are renewed, plugins,
@@ -38,8 +38,8 @@ export class Api {
     if (!cluster) throw new Error('The kubeconfig names no cluster: set its current context.')
     this.#config = config
     this.#server = new URL(cluster.server)
-    const kept = { keepAlive: true, timeout: IDLE_MS_MAX, keepAliveMsecs: KEEP_ALIVE_MS }
-    // What leads through a proxy, the SDK knows.
+    const kept = { keepAlive: true, timeout: IDLE_MS_MAX, keepAliveMsecs: PROBED_AFTER_MS }
+    // Where there is a proxy, the SDK's own agent knows the way through it.
     if (!cluster.proxyUrl)
       this.#pool = this.#server.protocol === 'https:' ? new https.Agent(kept) : new http.Agent(kept)
   }
@@ -90,7 +90,7 @@ export class Api {
     const applying = this.#config.applyToHTTPSOptions(options).catch((cause: unknown) => {
       throw new BackendError('provider_unauthorized', `The kubeconfig's credentials cannot be had: ${cause}`, { cause })
     })
-    // They may be asked of a program, which nobody can give up.
+    // Credentials may come from a program, and to run that has no signal.
     await unlessGivenUp(applying, call)
     const text = body === undefined ? undefined : JSON.stringify(body)
     const headers = {

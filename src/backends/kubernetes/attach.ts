@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { type Agent, BackendError, type Call, type Piece } from '../backend.ts'
 import { LogReader, positionOf } from '../log-position.ts'
+import { inPieces } from '../pieces.ts'
 import type { Cluster } from './cluster.ts'
 import { Refusal, Unreadable } from './errors.ts'
 import { LogLines } from './log.ts'
@@ -8,7 +9,6 @@ import { incarnationOf, type Pod } from './pod.ts'
 import { podsPath } from './pods.ts'
 import { ownStatus } from './status.ts'
 
-const PIECE_BYTES_MAX = 64 * 1024
 /** How long it is waited for that a container is said to have ended whose output has. Whoever reads it waits for longer. */
 const END_MS_MAX = 2_000
 /** Where nobody tells of changes. */
@@ -87,8 +87,8 @@ function containerOf(pod: Pod): string {
 }
 
 /**
- * Undefined when it may be another pod's: a log is asked for by the name of its pod, which the next one may have. That is looked at
- * behind the log: who is there by then was there when it was opened.
+ * Undefined when it may be another pod's: a log is asked for by the name of its pod, which the next one may have. So the pod is
+ * looked at once the log is open: if it is still the one that is meant, the log is its own.
  */
 async function openMeant(
   cluster: Cluster,
@@ -132,33 +132,24 @@ async function open(
   throw new Unreadable(`GET ${path}`, `it is ${log.headers['content-type']}`)
 }
 
-/** As much as has come at once is one piece. */
 async function* pieces(log: IncomingMessage, reader: LogReader): AsyncGenerator<Piece> {
   const lines = new LogLines({ mayBeginWithin: reader.sinceNs > 0n })
   let isLost = false
-  try {
-    for await (const chunk of log as AsyncIterable<Buffer>) {
-      let fresh: Buffer[] = []
-      let length = 0
-      for (const line of lines.read(chunk)) {
-        let bytes = reader.read(line)
-        if (reader.hasLostItsPlace) {
-          bytes = reader.beginAnew(line)
-          isLost = true
-        }
-        if (bytes.length === 0) continue
-        // With the first that is new: a cursor before that one would be told of it again.
-        if (isLost) fresh.push(LOST)
-        isLost = false
-        fresh.push(bytes)
-        length += bytes.length
-        if (length < PIECE_BYTES_MAX / 2) continue
-        yield { bytes: Buffer.concat(fresh), cursor: reader.cursor }
-        fresh = []
-        length = 0
+  function* freshOf(chunk: Buffer): Generator<Buffer> {
+    for (const line of lines.read(chunk)) {
+      let bytes = reader.read(line)
+      if (reader.hasLostItsPlace) {
+        bytes = reader.beginAnew(line)
+        isLost = true
       }
-      if (length > 0) yield { bytes: Buffer.concat(fresh), cursor: reader.cursor }
+      if (bytes.length === 0) continue
+      // With the first that is new: a cursor before that one would be told of it again.
+      yield isLost ? Buffer.concat([LOST, bytes]) : bytes
+      isLost = false
     }
+  }
+  try {
+    for await (const chunk of log as AsyncIterable<Buffer>) yield* inPieces(freshOf(chunk), reader)
   } finally {
     log.destroy()
   }

@@ -3,10 +3,11 @@ import type { KubeConfig } from '@kubernetes/client-node'
 import { SandmanError } from '../../errors.ts'
 import { optionalPackage } from '../../optional-package.ts'
 import { BackendError, type Call } from '../backend.ts'
+import { hash } from '../hash.ts'
 import { Api } from './api.ts'
 import { Unreadable } from './errors.ts'
 import { type KubernetesBackendName, selectorOf } from './labels.ts'
-import { type Home, hash } from './names.ts'
+import { type Home, PLACE_CHARS } from './names.ts'
 import { PodWatch } from './pod-watch.ts'
 
 export type KubernetesOptions = {
@@ -100,7 +101,7 @@ function readConfig({ KubeConfig }: Sdk, { connection }: KubernetesOptions): Kub
   return config
 }
 
-/** What opens them in the SDK asks its configuration for the options of the request, and those may have a signal. */
+/** The SDK's `Exec` takes no signal; but it asks its configuration for the options of the request, and those may have one. */
 function socketsOf({ Exec }: Sdk, config: KubeConfig): Sockets {
   return {
     connect(path, signal) {
@@ -116,7 +117,7 @@ function socketsOf({ Exec }: Sdk, config: KubeConfig): Sockets {
   }
 }
 
-/** What the SDK takes where it finds nothing. */
+/** The address that the SDK takes when it finds no configuration. */
 const NOWHERE = 'http://localhost:8080'
 
 /** A namespace keeps its uid for as long as there is anything in it; no other one, of whichever cluster, has the same. */
@@ -124,7 +125,7 @@ async function findHome(api: Api, fleet: string, namespace: string, call: Call):
   const path = `/api/v1/namespaces/${namespace}`
   const { kind, metadata } = await api.json<{ kind?: string; metadata?: { uid?: string } }>({ path }, call)
   if (kind !== 'Namespace' || !metadata?.uid) throw new Unreadable(`GET ${path}`, JSON.stringify({ kind, metadata }))
-  return { fleet, namespace, place: hash(metadata.uid) }
+  return { fleet, namespace, place: hash(metadata.uid, PLACE_CHARS) }
 }
 
 /** At the same address another cluster may answer since, which knows of nothing that was in the one before. */

@@ -1,10 +1,10 @@
 import { BackendError, type Call } from '../backend.ts'
+import { overtaken } from '../targets.ts'
 import type { Cluster } from './cluster.ts'
 import { isAbsent, says } from './errors.ts'
 import type { Pod } from './pod.ts'
 import { stateOf, whyOf } from './pod-state.ts'
 import { findPod, podsPath } from './pods.ts'
-import { overtaken } from './targets.ts'
 
 /**
  * How long what runs in it may take to end by itself. Not zero: then the API server forgets the pod at once, and nobody would know

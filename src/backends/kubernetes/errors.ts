@@ -5,7 +5,7 @@ import { BackendError, type BackendErrorType } from '../backend.ts'
 const SHOWN_CHARS = 400
 
 /** How an API server says that it will not: every refusal of its own is such an object. */
-export type Status = {
+type Status = {
   kind: 'Status'
   reason?: string
   message?: string

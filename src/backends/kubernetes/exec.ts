@@ -40,7 +40,8 @@ export function shellIn(
     const path = `/api/v1/namespaces/${home.namespace}/pods/${pod.name}/exec?${query}`
     const connection = await Connection.open(sockets, path, call)
     try {
-      // It is entered by its name, which the next pod may have. Who is there now was there then; and nothing has been said yet.
+      // A pod is entered by its name, which the next one may have. If it is still the one that is meant, it was so when it was
+      // entered; and no script was sent yet.
       const now = await find(pod.name, call)
       if (!now || incarnationOf(now) !== incarnationOf(pod))
         throw new NotEntered({ message: `${where} is another one` })

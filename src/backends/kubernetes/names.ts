@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import { BackendError, type Owner } from '../backend.ts'
+import { hash } from '../hash.ts'
 
 /** Where the sandboxes of a fleet are: one namespace of one cluster. */
 export type Home = {
@@ -12,6 +12,9 @@ export type Home = {
   place: string
 }
 
+/** So much of a hash stands in every name: there are not many fleets, or clusters, to be told apart. */
+export const PLACE_CHARS = 8
+
 const WORD = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
 /** What a name may have for a life: a pod's is its host name, too, and no longer than 63 letters. */
 const WORD_CHARS_MAX = 40
@@ -22,13 +25,9 @@ export function wordOf(key: string): string {
   return WORD.test(word) && word.length <= WORD_CHARS_MAX ? word : `x${hash(key, 31)}`
 }
 
-export function hash(text: string, chars = 8): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, chars)
-}
-
 /** The same for the same life, so that a sandbox is made once however often it is asked for. */
 export function nameOf({ fleet }: Home, { life }: Pick<Owner, 'life'>): string {
-  return `sandman-${hash(fleet)}-${wordOf(life)}`
+  return `sandman-${hash(fleet, PLACE_CHARS)}-${wordOf(life)}`
 }
 
 export function refOf({ place, namespace }: Home, name: string): string {
@@ -52,7 +51,7 @@ export function nameIn(home: Home, ref: string): string {
   if (isElsewhere(home, ref))
     throw new BackendError(
       'sandbox_unreachable',
-      `${ref} is in another cluster or namespace than this worker's (${home.place}/${home.namespace}): run a worker with that one.`,
+      `${ref} is in another cluster or namespace than this worker's (${home.place}/${home.namespace}): all workers of a fleet have the same one.`,
     )
   return name
 }

@@ -1,6 +1,7 @@
-import type { Call } from '../backend.ts'
+import { BackendError, type Call } from '../backend.ts'
 import type { Api } from './api.ts'
-import { isAbsent, isConflict, Unreadable } from './errors.ts'
+import { isAbsent, isConflict, says, Unreadable } from './errors.ts'
+import { LABEL, type Labels } from './labels.ts'
 import type { WireMeta } from './pod.ts'
 
 type WireObject = { kind?: string; metadata?: WireMeta }
@@ -17,6 +18,29 @@ export async function findObject<T extends WireObject>(
   })
   if (found && found.kind !== kind) throw new Unreadable(`GET ${path}/${name}`, JSON.stringify(found))
   return found
+}
+
+/**
+ * Makes an object whose name is that of a life, and so is made once, however often and by how many that is asked for. What is there
+ * already has to be of that life: `find` shows it.
+ */
+export async function makeOnce(
+  api: Api,
+  { path, body }: { path: string; body: object },
+  {
+    ref,
+    life,
+    find,
+  }: { ref: string; life: string; find(): Promise<{ labels: Labels; isDeleted: boolean } | undefined> },
+  call: Call,
+): Promise<void> {
+  await api.json({ method: 'POST', path, body }, call).catch(async (error: unknown) => {
+    if (!says(error, 409, 'AlreadyExists')) throw error
+    const there = await find()
+    if (there?.labels[LABEL.life] === life && !there.isDeleted) return
+    const message = `${ref} is there already, and is being deleted, or is not what was asked for`
+    throw new BackendError('sandbox_unreachable', message)
+  })
 }
 
 /**

@@ -140,7 +140,7 @@ function hasEnded({ phase }: Pod): boolean {
   return phase === 'Failed' || phase === 'Succeeded'
 }
 
-/** In a pod that goes on, as it was made to. */
+/** Whether its pod goes on, and starts it again, as it was made to. */
 function isStartedAgain(pod: Pod, { exitCode }: Ended): boolean {
   if (hasEnded(pod) || pod.isDeleted) return false
   return pod.restarts === 'always' || (pod.restarts === 'on failure' && exitCode !== 0)

@@ -32,7 +32,7 @@ export class PodWatch {
   readonly #waiting = new Map<string, Set<() => void>>()
   readonly #ending = new AbortController()
   #watching: Promise<void> | undefined
-  /** When a watch was there that would have told of a change. */
+  /** When it was last certain that a watch would have told of a change. */
   #heardAtMs = Number.NEGATIVE_INFINITY
   #isOpen = false
   #version = ''

@@ -1,4 +1,4 @@
-import { type Agent, type AgentStatus, BackendError } from '../backend.ts'
+import { type Agent, type AgentStatus, BackendError, EXIT_CODE_KILLED } from '../backend.ts'
 import { ANNOTATION } from './labels.ts'
 import { type Ended, incarnationOf, type Pod } from './pod.ts'
 import { stateOf, whyOf } from './pod-state.ts'
@@ -45,7 +45,6 @@ function nobodyKnows(): AgentStatus {
   return { is: 'terminated', exitCode: null, signal: null, oomKilled: undefined }
 }
 
-const KILLED = 137
 /** Some runtimes only say of a container that was killed that it has failed. */
 const OOM = 'OOMKilled'
 
@@ -54,6 +53,6 @@ const OOM = 'OOMKilled'
  * their own never say it, so that of one that was killed nobody can say that it was not for its memory.
  */
 function terminated({ exitCode, reason }: Ended): AgentStatus {
-  const oomKilled = exitCode === KILLED ? reason === OOM || undefined : false
+  const oomKilled = exitCode === EXIT_CODE_KILLED ? reason === OOM || undefined : false
   return { is: 'terminated', exitCode, signal: null, oomKilled }
 }

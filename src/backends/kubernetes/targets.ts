@@ -1,4 +1,5 @@
 import { BackendError, type Sighting, type Target } from '../backend.ts'
+import { onlyRemains, overtaken } from '../targets.ts'
 import { incarnationOf, type Pod } from './pod.ts'
 import { stateOf, whyOf } from './pod-state.ts'
 
@@ -24,7 +25,7 @@ export function requireRunning(pod: Pod, { ref, incarnation }: Target): void {
   if (now !== incarnation) throw overtaken(ref, `it is ${now}, and ${incarnation ?? 'one that does not run'} was meant`)
   if (seen.is === 'running') return
   throw seen.is === 'lost'
-    ? new BackendError('sandbox_expired', `There is nothing left of ${ref} that could do that: ${seen.why}`)
+    ? onlyRemains(ref, seen.why)
     : new BackendError('sandbox_unreachable', `${ref} is not ready: ${whyOf(seen)}`)
 }
 
@@ -34,8 +35,4 @@ export function requireEndable(pod: Pod, { ref, incarnation }: Target): void {
   if (incarnation === null) {
     if (sightingOf(pod).is !== 'lost') throw overtaken(ref, `it is ${now}`)
   } else if (incarnation !== now) throw overtaken(ref, `it is ${now}, and ${incarnation} was meant`)
-}
-
-export function overtaken(ref: string, why: string): BackendError {
-  return new BackendError('overtaken', `This was not meant for ${ref} as it is now: ${why}`)
 }

@@ -1,9 +1,9 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { ProcessIdentity } from '../../process-identity.ts'
+import { isFolderName } from '../folder-name.ts'
 import { partOf } from '../shell/parts.ts'
 import { exists, isMissing, readJson } from './files.ts'
-import { isName } from './home.ts'
 
 /**
  * The files of an agent, which are together in a folder: its output, its end, and, of one that was started by key, what was
@@ -39,7 +39,7 @@ export async function listKeys(folder: string): Promise<string[]> {
     if (isMissing(error)) return [] // it is being removed
     throw error
   })
-  return names.filter((name) => isName(name) && name !== partOf(undefined))
+  return names.filter((name) => isFolderName(name) && name !== partOf(undefined))
 }
 
 /** With an empty output: where there is an agent, there is something to read. */

@@ -1,13 +1,13 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import type { Agent, Call, Piece } from '../backend.ts'
 import { badCursor, positionOf } from '../byte-cursor.ts'
+import { PIECE_BYTES_MAX } from '../pieces.ts'
 import { agentFolder, outputFile } from './agent-files.ts'
 import { lookAtAgent } from './agent-status.ts'
 import { type Change, FolderWatch } from './folder-watch.ts'
 import type { Home } from './home.ts'
 import { type Instance, requireInstance } from './instance.ts'
 
-const PIECE_BYTES_MAX = 64 * 1024
 /** Nobody tells that a supervisor has died, or that the sandbox sleeps. A thousand that look this often cost next to nothing. */
 const LOOK_MS = 10_000
 
@@ -39,7 +39,8 @@ export async function* attach(home: Home, agent: Agent, cursor: string | undefin
         return
       } else if (standing === 'asleep') return
       else change = await folderWatch.next(call)
-      // Never once it speaks no more: then it was looked at before the last read, and the rest is only to be read.
+      // Not looked at any more once it has fallen silent for good: that was seen before the last read, so the rest is in the
+      // file.
       if (standing !== 'speaking' || (change === 'content' && Date.now() - lookedAt < LOOK_MS)) continue
       standing = await standingOf(instance, agent).catch(async (error) => {
         await requireInstance(home, agent.ref) // that it has been ended says more than what is missing of it

@@ -18,11 +18,14 @@ import { lookAt } from './look.ts'
 import { resume, suspend } from './pausing.ts'
 import { requireRunning } from './targets.ts'
 
-export type LocalOptions = {
+type LocalOptions = {
   /** Where the sandboxes of all fleets are. Created when missing. */
   folder: string
   fleet: string
-  /** Without them, processes are stopped by signal, memory is not limited, and its lack not told. Defaults to true. */
+  /**
+   * Without them, processes are stopped by signal, memory is not limited, and nobody knows who was killed for it. Defaults to
+   * true.
+   */
   cgroups?: boolean
 }
 

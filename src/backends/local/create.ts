@@ -1,7 +1,9 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { mkdir, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { BackendError, type Call, type Wanted } from '../backend.ts'
+import { hash } from '../hash.ts'
+import { requireWithout } from '../require-without.ts'
 import type { Spec } from '../spec.ts'
 import { agentFolder, makeAgentFolder } from './agent-files.ts'
 import { type Cgroups, makeCgroups, removeCgroups } from './cgroups.ts'
@@ -21,11 +23,7 @@ export async function createInstance(home: Home, wanted: Wanted, options: { cgro
     const asked = JSON.stringify(wanted.spec.template)
     throw new BackendError('spec_invalid', `The local backend has no templates, so there is none called ${asked}`)
   }
-  for (const [name, asked] of Object.entries({
-    'limits.cpusMax': wanted.spec.limits?.cpusMax,
-    readOnlyRoot: wanted.spec.readOnlyRoot || undefined,
-  }))
-    if (asked !== undefined) throw new BackendError('spec_invalid', `The local backend cannot keep to \`${name}\``)
+  requireWithout(wanted, ['limits.cpusMax', 'readOnlyRoot'], (name) => `The local backend cannot keep to \`${name}\``)
   const ref = refOf(home, wanted)
   if (!(await findInstance(home, ref))) await makeFolder(home, ref, wanted, options, call)
   const instance = await findInstance(home, ref)
@@ -48,7 +46,7 @@ async function makeFolder(home: Home, ref: string, wanted: Wanted, options: { cg
   for (const left of await leftoversOf(home.instances, `.making-${ref}`)) await removeTree(left)
   const draft = path.join(home.instances, `.making-${ref}~${randomUUID()}`)
   const folder = path.join(home.instances, ref)
-  const mark = `${ref}.${createHash('sha256').update(folder).digest('hex').slice(0, 12)}`
+  const mark = `${ref}.${hash(folder)}`
   try {
     const workspace = path.join(draft, 'workspace')
     await mkdir(workspace, { recursive: true, mode: 0o700 })

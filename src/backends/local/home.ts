@@ -4,6 +4,7 @@ import path from 'node:path'
 import { createWhole, lockFile } from '../../file-lock.ts'
 import { unlessGivenUp } from '../answer.ts'
 import { BackendError, type Call, type Owner } from '../backend.ts'
+import { isFolderName } from '../folder-name.ts'
 import { wait } from './calls.ts'
 import { exists } from './files.ts'
 
@@ -17,13 +18,12 @@ export type Home = {
   locks: string
 }
 
-/** One name in a folder, and none that is hidden: those are drafts, and what is being removed. */
-const NAME = /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}$/
 const HOME_ID = /^[0-9a-f]{8}$/
 const LOCK_POLL_MS = 15
 
 export async function makeHome(folder: string, fleet: string): Promise<Home> {
-  if (!isName(fleet)) throw new BackendError('spec_invalid', `${JSON.stringify(fleet)} cannot be the name of a fleet`)
+  if (!isFolderName(fleet))
+    throw new BackendError('spec_invalid', `${JSON.stringify(fleet)} cannot be the name of a fleet`)
   const at = path.resolve(folder, fleet)
   const home = {
     fleet,
@@ -53,23 +53,18 @@ async function identify(file: string): Promise<string> {
   return readFile(file, 'utf8')
 }
 
-/** A ref of another shape was not given by this backend, so there is nothing that it names. */
-export function isName(text: string): boolean {
-  return NAME.test(text)
-}
-
-/** Whether there can be something of this name here. What another home has named is somewhere, and nobody here can see it. */
+/** Whether there can be something of this name here. A ref of another shape was not given by this backend, and names nothing. What another home has named is somewhere, and nobody here can see it. */
 export function isOurs(home: Home, ref: string): boolean {
-  if (!isElsewhere(home, ref)) return isName(ref) && homeOf(ref) === home.id
+  if (!isElsewhere(home, ref)) return isFolderName(ref) && homeOf(ref) === home.id
   throw new BackendError(
     'sandbox_unreachable',
-    `${ref} is on another machine, or in another folder, than this worker's (${home.id}): run a worker there, with the same SANDMAN_DATA.`,
+    `${ref} is on another machine, or in another folder, than this worker's (${home.id}): all workers of a fleet that have this backend run on one, with the same SANDMAN_DATA.`,
   )
 }
 
 /** Whether another home has named it. */
 export function isElsewhere({ id }: Home, ref: string): boolean {
-  return isName(ref) && homeOf(ref) !== id && HOME_ID.test(homeOf(ref))
+  return isFolderName(ref) && homeOf(ref) !== id && HOME_ID.test(homeOf(ref))
 }
 
 function homeOf(ref: string): string {
@@ -86,7 +81,7 @@ export function checkpointRefOf(ref: string, key: string): string {
 }
 
 export function mustBeName(text: string): string {
-  if (isName(text)) return text
+  if (isFolderName(text)) return text
   throw new BackendError('spec_invalid', `${JSON.stringify(text)} cannot be used as the name of a folder`)
 }
 

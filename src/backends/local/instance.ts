@@ -95,6 +95,6 @@ export async function bootId(): Promise<string> {
     return knownBootId
   } catch (error) {
     if (isMissing(error)) return ''
-    throw error // to whom it is not told just now, everything would seem to be of another one
+    throw error // without an answer, everything would seem to be of another boot
   }
 }

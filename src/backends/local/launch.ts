@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { writeSync } from 'node:fs'
 import path from 'node:path'
 import { describeError } from '../../errors.ts'
+import { INSTANCE_VARIABLE, PART_VARIABLE } from '../shell/prelude.ts'
 import { entriesOf, type Part } from './cgroups.ts'
 import type { Instance } from './instance.ts'
-import { MARK_VARIABLE, PART_VARIABLE } from './processes.ts'
 
 /**
  * Enters the cgroups before the command can start anything, and then becomes it. A command that cannot be started is a shell's
@@ -61,7 +61,7 @@ function spawnPart({ labels, workspace }: Instance, { part, leaf = part, command
       ...CLEAN_ENVIRONMENT,
       HOME: workspace,
       ...env,
-      [MARK_VARIABLE]: labels.mark,
+      [INSTANCE_VARIABLE]: labels.mark,
       [PART_VARIABLE]: part,
     },
     detached: true,

@@ -3,7 +3,7 @@ import { exists } from './files.ts'
 import { findSupervisor, type Instance, type Life, readLife, readStarted } from './instance.ts'
 import { canLiveOn, findMembers } from './processes.ts'
 
-/** Only a supervisor that nobody has even tried to start for this long is not coming. */
+/** An instance may be this old before anybody has tried to start its supervisor. After that, nobody will. */
 const START_MS_MAX = 30_000
 
 export async function lookAt(instance: Instance): Promise<Exclude<Sighting, { is: 'absent' }>> {

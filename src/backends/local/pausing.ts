@@ -13,10 +13,10 @@ import { requireRunning } from './targets.ts'
  * Freezes it, writes a checkpoint of what it then has, and only then says that it sleeps.
  *
  * Asked twice: the second finds it asleep.
- * Killed half-way: its processes may stay frozen, which its life says (`held`); it counts as running, so the next attempt
- * does all of it again, and a resume thaws it.
- * A checkpoint that cannot be written: it is thawed, and goes on as if nothing had been asked. So it is when not even the
- * beginning can be written down: an attempt before this one may have left it frozen.
+ * Killed half-way: its processes may stay frozen, which its life says (`held`); it counts as running, so the next attempt does
+ * all of it again, and a resume thaws it.
+ * A checkpoint that cannot be written: it is thawed, and goes on as if nothing had been asked. The same when not even the
+ * beginning can be written down, because an earlier attempt may have left it frozen.
  */
 export async function suspend(
   home: Home,
@@ -36,7 +36,7 @@ export async function suspend(
     await setLife(instance, { is: 'asleep', checkpointRef, frozen: await findLivingParts(instance) })
     return { checkpointRef }
   } catch (error) {
-    // Whatever fails here, too, is less than what failed first, and `held` has the next attempt do it again.
+    // If this fails, too, the first failure is still what is told, and `held` makes the next attempt wake it again.
     await wake(instance, incarnation).catch(() => {})
     await discardCheckpoint(home, checkpointRefOf(instance.ref, key)).catch(() => {})
     throw error

@@ -7,14 +7,11 @@ import { forEach } from '../../each.ts'
 import { emptyIfGone, identityOf, isStillThere, type ProcessIdentity } from '../../process-identity.ts'
 import { BackendError } from '../backend.ts'
 import { partOf } from '../shell/parts.ts'
+import { INSTANCE_VARIABLE, PART_VARIABLE } from '../shell/prelude.ts'
 import { type AgentKey, listKeys, readAgentStarted } from './agent-files.ts'
 import { UNSTOPPABLE, within } from './calls.ts'
 import { membersIn, type Part, pidsOf, thawCgroup } from './cgroups.ts'
 import { bootId, findSupervisor, type Instance, readStarted } from './instance.ts'
-
-/** What a sandbox's processes are known by, also after they have left their parents, and after a worker has died. */
-export const MARK_VARIABLE = 'SANDMAN_INSTANCE'
-export const PART_VARIABLE = 'SANDMAN_PART'
 
 /** A process of a sandbox. Its supervisor is none: that is never frozen, and ended by itself. */
 export type Member = ProcessIdentity & {
@@ -107,7 +104,7 @@ function addDescendants(seen: Seen[], parts: Map<number, Part>, supervisor: Proc
 async function markedPart(pid: number, mark: string): Promise<Part | undefined> {
   if (process.platform !== 'linux') return undefined
   const environment = (await readEnvironment(pid).catch(emptyIfNotOurs)).split('\0')
-  if (!environment.includes(`${MARK_VARIABLE}=${mark}`)) return undefined
+  if (!environment.includes(`${INSTANCE_VARIABLE}=${mark}`)) return undefined
   return environment.find((entry) => entry.startsWith(`${PART_VARIABLE}=`))?.slice(PART_VARIABLE.length + 1) as Part
 }
 

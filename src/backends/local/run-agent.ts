@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { identityOf, type ProcessIdentity } from '../../process-identity.ts'
+import { EXIT_CODE_KILLED } from '../backend.ts'
 import { partOf } from '../shell/parts.ts'
 import { type AgentEnd, type AgentKey, type AgentStarted, agentEndFile, outputFile } from './agent-files.ts'
 import { countOomKills, makeLeaf, type Part, removeLeaf } from './cgroups.ts'
@@ -11,11 +12,9 @@ import { EXIT_CODE_REFUSED, type Launch, launch } from './launch.ts'
 
 /** What the supervisor does, and nobody else: only who has started a process is told how it ended. */
 
-export type Command = Pick<Launch, 'command' | 'env'>
+type Command = Pick<Launch, 'command' | 'env'>
 
 const RETRY_MS = 1_000
-/** As a shell tells that its child was killed, and as everybody tells it of a container. */
-const EXIT_CODE_KILLED = 128 + 9
 
 /** Starts an agent, and will write down how it ended. If it fails, nothing was started. */
 export async function runAgent(instance: Instance, key: AgentKey, asked: Command): Promise<AgentStarted> {
@@ -86,7 +85,7 @@ async function untilItWorks<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Those of agents that have ended, and have left something running in them. */
+/** Agents that have ended, and have left something running in their cgroups. */
 const leaving = new Set<Part>()
 
 async function leave({ labels }: Instance, part: Part): Promise<void> {

@@ -21,8 +21,8 @@ const FOLDER_LOOK_MS = 2_000
 /** One look could fall between two steps of whoever is at work on the folder. */
 const MISSES_MAX = 2
 
-// Ctrl-C in the terminal of the worker, or its end, is not meant for sandboxes. The second also says, once it is ready, that
-// an agent is wanted: unlike a watch on a folder it costs nothing of which a machine has few, and whoever misses it lives on.
+// Ctrl-C in the terminal of the worker, or its end, is not meant for sandboxes. Once this is ready, SIGHUP also tells it that an
+// agent is wanted: a machine has only so many watches on folders, and a signal costs none. One that comes too early does no harm.
 for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
 
 const folder = path.resolve(process.argv[2] ?? '')

@@ -1,4 +1,5 @@
 import { BackendError, type Target } from '../backend.ts'
+import { onlyRemains, overtaken } from '../targets.ts'
 import { type Instance, readLife } from './instance.ts'
 import { lookAt } from './look.ts'
 
@@ -17,7 +18,7 @@ export async function requireRunning(instance: Instance, { ref, incarnation }: T
     case 'changing':
       throw new BackendError('sandbox_unreachable', `${ref} is not ready: ${sighting.why}`)
     case 'lost':
-      throw new BackendError('sandbox_expired', `There is nothing left of ${ref} that could do that: ${sighting.why}`)
+      throw onlyRemains(ref, sighting.why)
   }
 }
 
@@ -31,8 +32,4 @@ export async function requireEndable(instance: Instance, { ref, incarnation }: T
   } else if (life.incarnation !== incarnation) {
     throw overtaken(ref, `it is ${life.incarnation}, and ${incarnation} was meant`)
   }
-}
-
-function overtaken(ref: string, why: string): BackendError {
-  return new BackendError('overtaken', `This was not meant for ${ref} as it is now: ${why}`)
 }

@@ -14,7 +14,7 @@ export type Entry = {
 } & ({ is: 'folder' } | { is: 'link'; target: string } | { is: 'file'; size: number; sha256: string })
 
 /** What is there before it was read. */
-export type Found = { name: Buffer; mode: number; modifiedAtMs: number } & (
+type Found = { name: Buffer; mode: number; modifiedAtMs: number } & (
   | { is: 'folder' }
   | { is: 'link'; target: string }
   | { is: 'file'; size: number }

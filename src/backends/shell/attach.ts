@@ -1,13 +1,13 @@
 import { BackendError, type Call, type Piece } from '../backend.ts'
 import { badCursor, positionOf } from '../byte-cursor.ts'
+import { PIECE_BYTES_MAX } from '../pieces.ts'
 import { Letters } from './letters.ts'
 import { compose, type Inside, newMark } from './shell.ts'
 
-const PIECE_BYTES_MAX = 64 * 1024
 /** Whatever a login profile may say before the script begins is not more than this. */
 const NOISE_BYTES_MAX = 256 * 1024
 
-/** How the script ends that has seen the agent's end before it copied the rest; and the one that was at it for long enough. */
+/** How the script ends: it has seen the agent's end, and has then copied the rest; or it has gone on for long enough. */
 const EXIT_CODE_OVER = 0
 const EXIT_CODE_SO_FAR = 10
 

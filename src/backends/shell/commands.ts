@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
+import { quote } from '../../quote-word.ts'
 import { BackendError, type Call } from '../backend.ts'
 import { deliver } from './deliver.ts'
 import { IDENTIFY, INSTANCE_VARIABLE, PART_VARIABLE } from './prelude.ts'
-import { quote } from './quote.ts'
 import { ask, type Inside } from './shell.ts'
 
 /** The end of what a command has printed is what says why it failed. */
@@ -11,7 +11,10 @@ const OUTPUT_BYTES_MAX = 64 * 1024
 /** How long it may take to end what was given up. Nobody waits for it. */
 const GIVE_UP_MS_MAX = 15_000
 
-/** Says who it is before it asks whether it is still wanted: whoever gives it up does it the other way round. */
+/**
+ * Writes down which process it is, and then looks whether it is still wanted. Whoever gives it up first says so, and then looks
+ * for the process: so one of the two notices the other.
+ */
 const BECOME = `${IDENTIFY}
 exec >"$1.log" 2>&1
 identify $$

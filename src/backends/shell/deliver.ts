@@ -1,5 +1,6 @@
+import { quote } from '../../quote-word.ts'
 import type { Call } from '../backend.ts'
-import { piecesOf, quote } from './quote.ts'
+import { piecesOf } from './argument.ts'
 import { ask, type Inside } from './shell.ts'
 
 /**

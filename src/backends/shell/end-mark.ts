@@ -45,7 +45,7 @@ export class EndMark {
   #split(bytes: Buffer): { shown: Buffer; rest: Buffer } {
     const mark = this.#mark
     let at = bytes.indexOf(mark)
-    // At the very end there is nothing left that would have to be the same.
+    // It ends behind the last byte at the latest, because an empty rest may begin any mark.
     for (let from = Math.max(0, bytes.length - mark.length + 1); at === -1; from++)
       if (mark.subarray(0, bytes.length - from).equals(bytes.subarray(from))) at = from
     return { shown: bytes.subarray(0, at), rest: bytes.subarray(at) }

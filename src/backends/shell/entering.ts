@@ -1,4 +1,5 @@
-import type { Agent, AgentStatus, Call, Piece, Target } from '../backend.ts'
+import type { answering } from '../answer.ts'
+import type { Agent, AgentStatus, Backend, Call, Piece, Target } from '../backend.ts'
 import { attach } from './attach.ts'
 import { runCommand } from './commands.ts'
 import { partOf } from './parts.ts'
@@ -8,7 +9,7 @@ import { agentStatus } from './status.ts'
 import { endLingering, stopAgent } from './stop.ts'
 
 /** The way into the incarnation that is meant. It fails as the contract says when another one is there, or none. */
-export type Enter = <T>(target: Target, call: Call, work: (inside: Inside) => Promise<T>) => Promise<T>
+type Enter = <T>(target: Target, call: Call, work: (inside: Inside) => Promise<T>) => Promise<T>
 
 /** All of a backend's methods that do their work in a shell inside, and need no more for it than a way in. */
 export function workInside(enter: Enter) {
@@ -31,8 +32,8 @@ export function workInside(enter: Enter) {
 }
 
 /**
- * What a sandbox itself says of an agent: that it sleeps, or runs anew. Otherwise the way in, where the agent has to be asked for; `enter`
- * is that way for one question, and `inside` for who stays.
+ * What a sandbox itself says of an agent: that it sleeps, or runs anew. Otherwise the way in, where the agent has to be asked
+ * for: `enter` for a single question, and `inside` for whoever stays to listen.
  */
 export type Outside =
   | { status: AgentStatus }
@@ -67,5 +68,22 @@ export function askInside(look: (agent: Agent, call: Call) => Promise<Outside>) 
         await orOutside(error, agent, call)
       }
     },
+  }
+}
+
+/** The methods of a backend that does all of this inside, and in no other way: each says what failed in the same words. */
+export function answerFromInside(
+  { answer, answerInPieces }: ReturnType<typeof answering>,
+  inside: ReturnType<typeof workInside>,
+  asked: ReturnType<typeof askInside>,
+): Pick<Backend, 'run' | 'endLingering' | 'startAgent' | 'stopAgent' | 'agentStatus' | 'attach'> {
+  return {
+    run: (target, command, call) => answer('run a command', call, () => inside.run(target, command, call)),
+    endLingering: (target, call) => answer('end processes', call, () => inside.endLingering(target, call)),
+    startAgent: (target, wanted, call) => answer('start an agent', call, () => inside.startAgent(target, wanted, call)),
+    stopAgent: (agent, call) => answer('stop an agent', call, () => inside.stopAgent(agent, call)),
+    agentStatus: (agent, call) => answer('show an agent', call, () => asked.status(agent, call)),
+    attach: (agent, cursor, call) =>
+      answerInPieces('give the output of an agent', call, () => asked.listen(agent, cursor, call)),
   }
 }

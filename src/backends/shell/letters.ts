@@ -1,4 +1,4 @@
-/** Bytes that come as lines of base64, each of which stands for itself. The stream may be cut anywhere. */
+/** Bytes that come as lines of base64, each of which can be read by itself. The stream may be cut anywhere. */
 export class Letters {
   #unfinished = ''
 

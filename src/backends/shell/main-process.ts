@@ -1,5 +1,5 @@
+import { quote } from '../../quote-word.ts'
 import { FIND_BASE, IDENTIFY, INSTANCE_VARIABLE, PART_VARIABLE } from './prelude.ts'
-import { quote } from './quote.ts'
 
 /** In the environment of such a container: the name under which its agents are kept, as scripts in it will call it. */
 export const ROOT_VARIABLE = 'SANDMAN_ROOT'

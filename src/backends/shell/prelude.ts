@@ -1,6 +1,9 @@
-import { quote } from './quote.ts'
+import { quote } from '../../quote-word.ts'
 
-/** In the environment of everything that runs in a sandbox for Sandman: the folder of its life, and the part that it is of. */
+/**
+ * In the environment of everything that runs in a sandbox for Sandman: which life it belongs to, and which part of that it is. It is
+ * found by that, also after it has left its parents, and after a worker has died.
+ */
 export const INSTANCE_VARIABLE = 'SANDMAN_INSTANCE'
 export const PART_VARIABLE = 'SANDMAN_PART'
 

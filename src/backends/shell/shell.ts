@@ -22,7 +22,7 @@ export type Shell = {
 /** An instance to run scripts in, and the name under which its agents are kept there: one that another life never has. */
 export type Inside = { shell: Shell; root: string }
 
-export type Answer = {
+type Answer = {
   /** What the script says of itself: a word, and what belongs to it. */
   words: string[]
   /** Everything that it wrote after that line. */

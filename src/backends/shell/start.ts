@@ -1,15 +1,17 @@
 import { randomUUID } from 'node:crypto'
+import { quote } from '../../quote-word.ts'
 import { BackendError, type Call } from '../backend.ts'
+import { ARGUMENT_BYTES_MAX } from './argument.ts'
 import { deliver } from './deliver.ts'
 import { IDENTIFY, INSTANCE_VARIABLE, PART_VARIABLE } from './prelude.ts'
-import { ARGUMENT_BYTES_MAX, quote } from './quote.ts'
 import { ask, type Inside } from './shell.ts'
 
 export type AskedAgent = { part: string; command: readonly string[]; env?: Record<string, string> | undefined }
 
 /**
- * Becomes the command, in a session of its own, once it has been written down which process it is. Arguments: the agent's
- * folder, and the file with its command. It opens the output by itself: some shells say there of a child that it was killed.
+ * Becomes the command, in a session of its own, once it has been written down which process it is. Arguments: the agent's folder,
+ * and the file with its command. It opens the output itself, and not the shell above it: some shells write into theirs that a
+ * child was killed.
  */
 const BECOME = `${IDENTIFY}
 exec >>"$1/output" 2>&1
@@ -19,8 +21,8 @@ printf '%s %s\\n' $$ "$is" >"$2.agent" && mv "$2.agent" "$1/agent"
 exec "$@"`
 
 /**
- * Starts the command, waits for it, and writes down how it ended. Of all runners for the same agent the first one does that: a
- * link is made once, and with all that the file has. It does not mind being asked to end, and what it starts does not inherit
+ * Starts the command, waits for it, and writes down how it ended. Of several runners for the same agent only the first does: only
+ * one can make the link, and what it leads to is complete. It ignores being asked to end, and what it starts does not inherit
  * that.
  */
 const RUN = `${IDENTIFY}
@@ -48,7 +50,7 @@ export async function startAgent(inside: Inside, { part, command, env = {} }: As
   if (command.length === 0 || words.some((word) => word.includes('\0')))
     throw new BackendError('spec_invalid', `${JSON.stringify(command)} is no command`)
   const assigned = words.slice(0, -command.length).map(quote).join(' ')
-  // The marks as they are by then, whatever the environment says.
+  // The marks as they are when it is started, whatever the agent's own environment says.
   const marks = [INSTANCE_VARIABLE, PART_VARIABLE].map((name) => `"${name}=$${name}"`).join(' ')
   const wanted =
     refusalOf(words) ?? `set -- env ${assigned} ${marks} sh -c 'exec "$@"' sh ${command.map(quote).join(' ')}\n`

@@ -1,5 +1,5 @@
+import { quote } from '../../quote-word.ts'
 import type { Call } from '../backend.ts'
-import { quote } from './quote.ts'
 import { ask, type Inside } from './shell.ts'
 
 /**

@@ -7,7 +7,7 @@ import type { Spec } from '../../../src/backends/spec.ts'
 import { FakeAgentuity } from '../../support/agentuity/server.ts'
 
 export const CALL: Call = { signal: new AbortController().signal }
-export const KEY = `exe_${'e'.repeat(26)}`
+const KEY = `exe_${'e'.repeat(26)}`
 export const ASKED = { key: 'op_p' }
 export const WAKING = { key: 'op_r', ttlMs: 3_600_000 }
 
@@ -15,7 +15,7 @@ export const WAKING = { key: 'op_r', ttlMs: 3_600_000 }
 const PATIENCE: Partial<AgentuityPatience> = { lagMs: 10_000, settlingMs: 3_600_000, refusedMs: [5, 10] }
 
 /** Whatever sleeps has slept for long enough. */
-export const LONG_AFTER: Partial<AgentuityPatience> = { ...PATIENCE, settlingMs: 0 }
+const LONG_AFTER: Partial<AgentuityPatience> = { ...PATIENCE, settlingMs: 0 }
 
 /** One for all tests of a file, each of which has a fleet of its own. */
 export let agentuity: FakeAgentuity
@@ -30,9 +30,9 @@ export async function playAgentuity(): Promise<void> {
   afterAll(() => agentuity.stop())
 }
 
-export type Awake = Target & { incarnation: string }
+type Awake = Target & { incarnation: string }
 
-export type Bench = {
+type Bench = {
   fleet: string
   backend: Backend
   pausing: Pausing

@@ -1,6 +1,11 @@
-import { expect, test } from 'vitest'
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { expect, onTestFinished, test } from 'vitest'
 import type { Instance } from '../../../src/backends/docker/instance.ts'
 import { ownStatus } from '../../../src/backends/docker/status.ts'
+import { engineSocket } from '../../support/docker/offer-engine.ts'
 import { CALL, engine, gated, IDLING, newId, onEngine, setup, sh } from './setup.ts'
 
 const LIMITS = { memoryBytesMax: 24 << 20 }
@@ -17,10 +22,20 @@ onEngine(() => {
     await expect.poll(() => bench.backend.agentStatus(agent, CALL)).toEqual({ ...killed, oomKilled: true })
     expect(await bench.backend.look(target.ref, CALL)).toMatchObject({
       is: 'lost',
-      why: expect.stringMatching(/137, and something in it was killed for its memory, but its sidecar still runs/),
+      why: expect.stringMatching(/has ended with exit code 137.*, but its sidecar still runs/),
     })
     expect((await bench.hear(agent)).toString()).toBe('hungry\n')
     expect((await bench.containers()).map(({ State }) => State).toSorted()).toEqual(['exited', 'running'])
+  })
+
+  test('an agent was killed for its memory also when its engine heard of the end first, and wrote down that it was not', async () => {
+    const bench = await setup()
+    const late = await bench.open({ connection: await heardLate() })
+    const target = await bench.create({ agent: { command: gated(EATING) }, limits: LIMITS })
+    await bench.go(target)
+    await expect
+      .poll(() => late.agentStatus({ ...target, key: undefined }, CALL))
+      .toEqual({ ...killed, oomKilled: true })
   })
 
   test('an agent that outlives a child which was killed for its memory was not', async () => {
@@ -62,6 +77,26 @@ onEngine(() => {
     await expect.poll(() => bench.backend.agentStatus(agent, CALL)).toEqual({ ...killed, oomKilled: undefined })
   })
 })
+
+/** The engine of this run, as it shows a container of which it has heard the end first, and then what for. */
+async function heardLate() {
+  const socketPath = await engineSocket()
+  const server = http.createServer(({ method, url, headers }, response) => {
+    const asked = http.request({ socketPath, method, path: url, headers, agent: false }, async (answer) => {
+      response.writeHead(answer.statusCode as number, { 'content-type': answer.headers['content-type'] })
+      if (!/\/containers\/[^/]+\/json$/.test(url as string)) return void answer.pipe(response)
+      response.end((await text(answer)).replace('"OOMKilled":true', '"OOMKilled":false'))
+    })
+    asked.end()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { host: '127.0.0.1', port: (server.address() as AddressInfo).port, protocol: 'http' } as const
+}
 
 /** Docker says of a container that something in it was killed; Podman says of one that was killed for its memory that it was not. */
 test.each([

@@ -25,7 +25,7 @@ export function onEngine(define: () => void): void {
   else define()
 }
 
-export type Awake = Target & { incarnation: string }
+type Awake = Target & { incarnation: string }
 type Container = {
   Id: string
   Name: string
@@ -125,7 +125,7 @@ export function wantedOf(spec: Spec = {}, more: Partial<Wanted> = {}): Wanted {
   }
 }
 
-export async function hear(pieces: AsyncIterable<Piece>): Promise<Buffer> {
+async function hear(pieces: AsyncIterable<Piece>): Promise<Buffer> {
   const heard: Uint8Array[] = []
   for await (const { bytes } of pieces) heard.push(bytes)
   return Buffer.concat(heard)

@@ -3,8 +3,6 @@ import { Sandbox, type SandboxOpts } from 'e2b'
 import { expect, onTestFinished } from 'vitest'
 import { FakeE2b, type FakeE2bOptions } from '../../support/e2b/server.ts'
 
-export type Setup = Awaited<ReturnType<typeof setup>>
-
 /** A server of its own, and a short way to make sandboxes there. */
 export async function setup(options?: FakeE2bOptions) {
   const e2b = await FakeE2b.start(options)

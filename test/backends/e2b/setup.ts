@@ -13,7 +13,7 @@ export const HOUR_MS = 3_600_000
 export const IDLING = ['sleep', '1000']
 export const sh = (script: string) => ['sh', '-c', script]
 
-export type Awake = Target & { incarnation: string }
+type Awake = Target & { incarnation: string }
 
 export type Bench = {
   e2b: FakeE2b

@@ -98,7 +98,7 @@ export async function refusal(
   return { ...told, code: error.code }
 }
 
-export type Seen = { type: string; object: KubeObject }
+type Seen = { type: string; object: KubeObject }
 
 /** What a watch of the SDK is told, in order. */
 export async function watch(config: KubeConfig, path: string, query: Record<string, string> = {}) {

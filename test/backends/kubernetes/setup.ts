@@ -35,7 +35,7 @@ export async function openFleet(kubernetes: FakeKubernetes, options: Partial<Kub
 export type Made = { ref: string; name: string; incarnation: string; own: Agent }
 
 /** A fleet of bare pods, and short ways to try it. */
-export class Fleet {
+class Fleet {
   readonly kubernetes: FakeKubernetes
   readonly backend: Backend
   readonly name: string

@@ -9,9 +9,9 @@ import { CALL } from './setup.ts'
 test('what changes while nobody waits is told to who asks next, and only once', async () => {
   const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-watch-'))
   await writeFile(path.join(folder, 'file'), '')
-  const [patient, other] = [60_000, 50].map((lookAfterMs) => new FolderWatch(folder, { lookAfterMs }))
+  const [patient, other, hasty] = [60_000, 60_000, 50].map((lookAfterMs) => new FolderWatch(folder, { lookAfterMs }))
   onTestFinished(async () => {
-    for (const each of [patient, other]) each?.close()
+    for (const each of [patient, other, hasty]) each?.close()
     await rm(folder, { recursive: true })
   })
   for (const each of [patient, other]) expect(await each?.next(CALL)).toBe('anything')
@@ -25,7 +25,8 @@ test('what changes while nobody waits is told to who asks next, and only once', 
   const giving = new AbortController()
   const waiting = patient?.next(giving)
   const { signal } = new AbortController()
-  for (let time = 1; time <= 3; time++) expect(await other?.next({ signal })).toBe('content')
+  expect(await hasty?.next({ signal })).toBe('anything')
+  for (let time = 1; time <= 3; time++) expect(await hasty?.next({ signal })).toBe('content')
   expect(getEventListeners(signal, 'abort')).toEqual([])
   giving.abort(new Error('enough'))
   await expect(waiting).rejects.toThrow('enough')

@@ -4,11 +4,6 @@ export const ARGUMENT_BYTES_MAX = 131_071
 /** So many that a script stays below one argument, also when all of them are quotes, and the script itself is quoted again. */
 const PIECE_CHARS = 8_000
 
-/** One word of a shell script, whatever it contains, except for NUL. */
-export function quote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`
-}
-
 /** Cut where no character is cut in two. At least one piece. */
 export function piecesOf(text: string): string[] {
   const pieces: string[] = []
