@@ -13,7 +13,7 @@ type Body = {
 /** What is definite: accepted, settled, or refused. Everything else is asked again, under the same key. */
 export type Answer = { status: number; body: Body; told: Told | undefined }
 
-export type ApiOptions = { webs: readonly string[]; token: string; diary: Diary }
+type ApiOptions = { webs: readonly string[]; token: string; diary: Diary }
 
 /** A request without an answer is given up after this, and asked again. */
 const ANSWER_MS = 12_000

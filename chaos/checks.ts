@@ -6,8 +6,6 @@ import { type Evidence, type Flaw, flaw } from './checks/flaw.ts'
 import { checkInstances } from './checks/instances.ts'
 import { checkPromises } from './checks/promises.ts'
 
-export { type Evidence, FLAWS, type Flaw, type FlawKind } from './checks/flaw.ts'
-
 /** Everything that is not as it must be. An empty list is the only good one. */
 export function findFlaws(evidence: Evidence): Flaw[] {
   const { ledger, truth, undone, fallen } = evidence

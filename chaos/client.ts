@@ -7,7 +7,7 @@ import type { Api } from './api.ts'
 /** Sandboxes that any client knows of: most ask about their own, and some about somebody else's. */
 export type Known = { sandboxId: string; owner: number }[]
 
-export type ClientOptions = {
+type ClientOptions = {
   nth: number
   api: Api
   random: Random

@@ -7,7 +7,7 @@ const MAIN = path.resolve(import.meta.dirname, '../src/main.ts')
 /** One that cannot start, because its database is away, is tried again after this. */
 const AGAIN_MS = 100
 
-export type KeptOptions = {
+type KeptOptions = {
   name: string
   args: string[]
   env: Record<string, string>

@@ -25,7 +25,7 @@ export type PlannedFault = {
   signal: NodeJS.Signals
 }
 
-export type PlanOptions = {
+type PlanOptions = {
   seed: number
   forMs: number
   killEveryMs: number

@@ -1,5 +1,5 @@
 import { printJson, printTable, say } from '../proof/report.ts'
-import { FLAWS, type FlawKind } from './checks.ts'
+import { FLAWS, type FlawKind } from './checks/flaw.ts'
 import { isGood, type Result, type Summary, summarize } from './result.ts'
 
 /** The figures on stdout, and what is wrong on stderr, with all that helps to find out why. */

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-export type Marked = { pid: number; command: string; environment: string[] }
+type Marked = { pid: number; command: string; environment: string[] }
 
 /** Every process of this machine whose command or environment names this text. What may not be read is somebody else's. */
 export function findMarked(text: string): Marked[] {

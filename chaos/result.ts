@@ -1,4 +1,4 @@
-import { FLAWS, type Flaw, type FlawKind } from './checks.ts'
+import { FLAWS, type Flaw, type FlawKind } from './checks/flaw.ts'
 import { type Diary, isPromise } from './diary.ts'
 import type { Counted } from './faulty-way.ts'
 import type { Inflicted } from './inflict.ts'

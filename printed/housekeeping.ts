@@ -1,4 +1,4 @@
-import { VERIFY_AGAIN_MS } from '../src/db/checkpoints.ts'
+import { VERIFY_AGAIN_MS } from '../src/db/bell-times.ts'
 import { capital, duration } from '../src/fleet/words.ts'
 import { HOUSEKEEPING } from '../src/jobs/housekeeping.ts'
 import { PATIENCE } from '../src/jobs/patience.ts'
@@ -20,6 +20,8 @@ stale.
 Both are scheduled jobs (BullMQ's job schedulers), on any number of workers. The reaper ends what has lived, slept or idled for as
 long as it may. The sweeper compares what is written down with what the providers have, from both sides. Each tick is bounded: it
 begins nothing more after ${duration(HOUSEKEEPING.tickMs)}, and ends no more than \`SANDMAN_DESTROY_MAX\`; the next one goes on where it stopped.
+Limits have a half of the reaper's tick at most. The rest is done side by side, and a provider that hangs, or fails ${failuresMax} times in a row with its list
+as well, is not asked to renew any more time in that tick: so an outage of one keeps nothing waiting that is of another.
 
 ## Limits
 
@@ -47,11 +49,13 @@ ${markdownTable(
   sets that time anew when no more than ${duration(PATIENCE.leaseMs / 2)} of it are left, and never beyond its hard limit: so it ends by itself only when no
   worker is left to say otherwise. One that was put to sleep all the same is written down as suspended.
 - **Pruning**: events (but never the last state change of a sandbox), the output of executions that have ended, and idempotency
-  keys are forgotten when they are old (\`SANDMAN_KEEP\`; [90, 30 and 7 days](configuration.md) unless it says otherwise).
+  keys are forgotten when they are old (\`SANDMAN_KEEP\`; [90, 30 and 7 days](configuration.md) unless it says otherwise). Sandboxes, operations and executions stay.
 
 ## What the sweeper finds
 
-It looks every ${sweepEveryMs / 1_000} seconds, and begins a new round, through all that a provider lists and all sandboxes that rest, every ${duration(roundMs)}.
+It looks at each backend every ${sweepEveryMs / 1_000} seconds, on whichever worker comes first, and begins a new round, through all that a provider lists and all
+sandboxes that rest, every ${duration(roundMs)}. A fleet has one place for each backend, one machine or one engine ([scaling.md](scaling.md#one-machine)); of several, each is looked at only
+when a worker there comes first.
 Only what carries the label of this fleet is in those lists, and nothing else is ever touched.
 
 ${markdownTable(
@@ -79,7 +83,7 @@ seen, where and when is kept with the finding, with the operation, and in the ev
 \`sandman doctor\`, \`sandman sweep\` and the log say so.
 
 **Checkpoints.** Young ones are looked at again when they are ${VERIFY_AGAIN_MS.map((ms) => duration(ms)).join(' and ')} old, because an upload may fail after it was seen. Those that nothing rests on are
-deleted, but never a snapshot that somebody asked for as long as its sandbox lives. Where a sandbox is woken without its checkpoint (as
+deleted, but never a snapshot that somebody asked for, or has imported as one, as long as its sandbox lives. Where a sandbox is woken without its checkpoint (as
 on the local backend, whose frozen processes are what it is), a missing one does not end it. What is left of a sandbox that is gone is kept for
 as long as it would have been kept asleep (its \`retention\`); without a retention ${duration(remainsMs)}, and snapshots that were asked for then
 stay for ever.

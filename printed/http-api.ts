@@ -1,11 +1,11 @@
 import { printDuration } from '../src/duration.ts'
 import { ERRORS } from '../src/errors.ts'
 import { FAILURES } from '../src/sandbox/failures.ts'
+import { snake } from '../src/snake-case.ts'
 import { ENDPOINTS } from '../src/web/api/endpoints.ts'
 import { BODY_BYTES_MAX } from '../src/web/body-limit.ts'
-import { KEEP_ALIVE_MS } from '../src/web/keep-alive.ts'
+import { SIGN_OF_LIFE_MS } from '../src/web/sign-of-life.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES, RETRY_AFTER_SECONDS } from '../src/web/statuses.ts'
-import { snake } from '../src/wire/naming.ts'
 import { markdownTable } from './markdown.ts'
 
 /** The library's names, as they are here. */
@@ -110,7 +110,7 @@ data: {"id":"exe_â€¦","status":"succeeded","reason":"completed","exit_code":0,â€
 - The id of an event is the byte behind it. A browser's \`EventSource\` comes back with it by itself (\`Last-Event-ID\`), and misses and doubles
   nothing; everybody else may also say \`?from=\`. Who comes back behind the end is told that there is nothing more (204).
 - A character is never cut: its first bytes wait for the others. What is no UTF-8 is shown as ï¿½; \`?encoding=base64\` sends \`{ from, to, base64 }\`, to the byte.
-- While nothing is printed, a comment is sent every ${printDuration(KEEP_ALIVE_MS)}. If the stream cannot go on, an event \`problem\` says why; come back behind the last id.
+- While nothing is printed, a comment is sent every ${printDuration(SIGN_OF_LIFE_MS)}. If the stream cannot go on, an event \`problem\` says why; come back behind the last id.
 - What a program prints is not to be trusted. Show it as text, and never as HTML.
 
 ## Problems

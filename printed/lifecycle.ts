@@ -28,13 +28,13 @@ const CONDITIONS: Record<Condition, string> = {
 }
 
 /** What a request does with a sandbox that rests, as a table in Markdown. */
-export function judgementTable(): string {
+function judgementTable(): string {
   const rows = SETTLED_STATES.map((state) => row([`**${state}**`, ...KINDS.map((kind) => describe(state, kind))]))
   return [row(['settled state', ...KINDS]), row(['', ...KINDS].map(() => '---')), ...rows].join('\n')
 }
 
 /** What a request does that arrives while an operation is in flight. */
-export function arrivalTable(): string {
+function arrivalTable(): string {
   const answer = (state: InFlightState, kind: Kind) =>
     REFUSED_AT_ONCE[kind]?.includes(state) ? 'refused: `invalid_transition`' : 'joins its equal, or waits'
   const rows = IN_FLIGHT_STATES.map((state) => row([`**${state}**`, ...KINDS.map((kind) => answer(state, kind))]))
@@ -42,7 +42,7 @@ export function arrivalTable(): string {
 }
 
 /** Every move, as a table in Markdown: from each row to each column. */
-export function moveTable(): string {
+function moveTable(): string {
   const rows = STATES.map((from) => row([`**${from}**`, ...STATES.map((to) => moveBetween(from, to) ?? '')]))
   return [row(['from \\ to', ...STATES]), row(['', ...STATES].map(() => '---')), ...rows].join('\n')
 }
@@ -105,7 +105,8 @@ ${moveTable()}
 ## Gone
 
 Gone is final, and has a reason: ${list(GONE_REASONS)}. Only a resume that asks for a respawn
-(\`if_lost: "respawn"\`) begins a new life under the same id, with nothing of the old one but its history.
+(\`if_lost: "respawn"\`) begins a new life under the same id, with nothing of the old one but its history. So no sandbox of Sandman's own is ever gone as
+\`replaced\`: that is for one that is imported, and had made way for another under another id.
 `
 }
 

@@ -9,7 +9,7 @@ const USAGE = `usage: npm run simulate -- [--seed N | --seeds A..B] [--piece k/n
   --trace       prints everything that happens; for one seed; on stderr with --json
   --json        prints one object instead of a table`
 
-export type Arguments = { seeds: number[]; steps: number | undefined; trace: boolean; json: boolean }
+type Arguments = { seeds: number[]; steps: number | undefined; trace: boolean; json: boolean }
 
 const USUAL = [1, 50] as const
 const SEEDS_MAX = 1_000_000

@@ -2,7 +2,7 @@ import type { Random } from '../proof/random.ts'
 import { FAULTS, type FaultName, type Faults } from './faults.ts'
 
 /** How often something of a kind goes wrong in this run: nothing at all, or some of it, or much. */
-export type Rates = Record<FaultName, number>
+type Rates = Record<FaultName, number>
 
 /**
  * How everything behaves that is not Sandman's own code. Each seed has other faults, and each of them more or less often: a fault that

@@ -24,7 +24,7 @@ const STEPS_MAX = 3_000_000
 const { setImmediate: afterAll } = globalThis
 
 /** Asked before something reaches a process: whether it gets there. */
-export type Fate = (happening: Happening, life: Life) => 'lives' | 'dies'
+type Fate = (happening: Happening, life: Life) => 'lives' | 'dies'
 
 /**
  * Time, and what happens in it: one thing after the other, and the next one only when everything that follows from the last has

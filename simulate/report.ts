@@ -3,7 +3,7 @@ import { FAULTS, type FaultName } from './faults.ts'
 import type { RunResult } from './run.ts'
 import type { Failure } from './seeds.ts'
 
-export type Summary = {
+type Summary = {
   seeds: number
   virtual_hours: number
   operations: number

@@ -21,7 +21,7 @@ const ASKING_MS_MAX = 1_800_000
 const CHECK_EVERY = 150
 const STORY_MAX = 40
 
-export type RunOptions = {
+type RunOptions = {
   seed: number
   steps?: number | undefined
   print?: ((line: string) => void) | undefined

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 /** So much of the end is kept, to be shown when something was found. */
 const KEPT = 4_000
 
-export type Told = { atMs: number; who: string; what: string }
+type Told = { atMs: number; who: string; what: string }
 
 /** Everything that has happened, in order. Two runs that were the same have the same hash. */
 export class Trace {

@@ -2,7 +2,7 @@ import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import timersPromises from 'node:timers/promises'
 import { types } from 'node:util'
-import type { Engine, Happening } from './engine.ts'
+import type { Engine } from './engine.ts'
 import { currentLife } from './life.ts'
 import { VirtualTimer } from './virtual-timer.ts'
 
@@ -113,5 +113,3 @@ function virtualDate(RealDate: DateConstructor): DateConstructor {
     }
   } as unknown as DateConstructor
 }
-
-export type { Happening }

@@ -29,7 +29,7 @@ export type Sabotage = {
   settleMs?: number
 }
 
-export type WorldOptions = {
+type WorldOptions = {
   seed: number
   client: pg.ClientBase
   print?: ((line: string) => void) | undefined

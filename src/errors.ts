@@ -20,6 +20,7 @@ export const ERRORS = {
     'An optional package is not installed, and something needs it. The message names it: install it there.',
   payload_invalid: 'A job cannot be read, and is not tried again.',
   port_taken: 'The port cannot be listened on. Set `PORT`.',
+  process_not_started: 'A process of `sandman dev` could not be started. The message says why.',
   queue_unreachable: 'The queue does not answer. What was accepted is rung for again by itself.',
   request_invalid: 'The request cannot be read. The message names the field.',
   sandbox_not_found: 'The fleet has no sandbox with that id. Check the id.',

@@ -1,4 +1,5 @@
 import { type Attributes, context, propagation, type SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import { snake } from './snake-case.ts'
 import { VERSION } from './version.ts'
 
 /**
@@ -14,7 +15,7 @@ export function isTracing(): boolean {
   return propagation.fields().length > 0
 }
 
-export type SpanOptions = {
+type SpanOptions = {
   kind?: SpanKind
   attributes?: Attributes
   /** Besides, as `tagIds` does. */
@@ -63,12 +64,7 @@ export function tagIds(fields: object): void {
 
 function idAttributes(fields: object): Attributes {
   const named = Object.entries(fields).filter((entry): entry is [string, string] => typeof entry[1] === 'string')
-  return Object.fromEntries(
-    named.map(([name, value]) => [
-      `sandman.${name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`,
-      value,
-    ]),
-  )
+  return Object.fromEntries(named.map(([name, value]) => [`sandman.${snake(name)}`, value]))
 }
 
 function codeOf(error: unknown): string {

@@ -93,6 +93,30 @@ const REFUSED = [
   ['src/backends/local/x.ts', '../../embedded/service.ts'],
   ['src/backends/local/x.ts', 'bullmq'],
   ['src/backends/local/x.ts', 'ioredis'],
+  ['src/wire/x.ts', '../db/schema.ts'],
+  ['src/wire/x.ts', '../sandbox/states.ts'],
+  ['src/wire/x.ts', '../fleet/open-fleet.ts'],
+  ['src/wire/x.ts', '../web/app.ts'],
+  ['src/wire/x.ts', 'ioredis'],
+  ['src/demo/x.ts', '../db/pool.ts'],
+  ['src/demo/x.ts', '../jobs/canary.ts'],
+  ['src/demo/x.ts', '../queues/operation.ts'],
+  ['src/demo/x.ts', '../cli/run.ts'],
+  ['src/demo/incidents/x.ts', 'bullmq'],
+  ['src/x.ts', './wire/views.ts'],
+  ['src/x.ts', './demo/play.ts'],
+  ['src/index.ts', './demo/play.ts'],
+  ['src/main.ts', './demo/play.ts'],
+  ...['db', 'queues', 'queues/bullmq', 'jobs', 'embedded', 'backends', 'conformance', 'fleet'].flatMap((room) =>
+    ['wire/views.ts', 'demo/play.ts', 'cli/run.ts'].map(
+      (above) => [`src/${room}/x.ts`, `${room.includes('/') ? '../..' : '..'}/${above}`] as const,
+    ),
+  ),
+  ['src/web/x.ts', '../demo/play.ts'],
+  ['src/web/x.ts', '../cli/run.ts'],
+  ...['db', 'queues', 'jobs', 'embedded', 'backends', 'fleet', 'web', 'cli', 'demo', 'wire'].map(
+    (room) => [`src/${room}/x.ts`, '../conformance/suite.ts'] as const,
+  ),
 ] as const
 
 const ALLOWED = [
@@ -111,13 +135,24 @@ const ALLOWED = [
   ['src/cli/x.ts', '../queues/names.ts'],
   ['src/cli/x.ts', '../backends/names.ts'],
   ['src/jobs/x.ts', '../backends/backend.ts'],
+  ['src/x.ts', './sandbox/limits.ts'],
   ['src/jobs/x.ts', '../backends/spec.ts'],
   ['src/fleet/x.ts', '../backends/local/backend.ts'],
   ['src/backends/x.ts', '../sandbox/failures.ts'],
+  ['src/backends/x.ts', '../sandbox/ids.ts'],
   ['src/backends/x.ts', 'zod'],
   ['src/conformance/x.ts', '../backends/backend.ts'],
   ['src/backends/local/x.ts', '../backend.ts'],
   ['src/backends/local/x.ts', '../../process-identity.ts'],
+  ['src/wire/x.ts', '../fleet/views.ts'],
+  ['src/wire/x.ts', '../duration.ts'],
+  ['src/web/api/x.ts', '../../wire/views.ts'],
+  ['src/cli/x.ts', '../wire/views.ts'],
+  ['src/cli/x.ts', '../demo/play.ts'],
+  ['src/demo/x.ts', '../backends/local/backend.ts'],
+  ['src/demo/x.ts', '../fleet/fleet.ts'],
+  ['src/demo/x.ts', '../queues/names.ts'],
+  ['src/demo/x.ts', '../web/console/view.ts'],
 ] as const
 
 let complained: (string | undefined)[]

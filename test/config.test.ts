@@ -131,6 +131,8 @@ describe('the configuration', () => {
     ['REDIS_URL', 'redis://h:notaport'],
     ['REDIS_URL', 'redis://:p%zz@h'],
     ['REDIS_URL', 'redis://h:99999'],
+    ['REDIS_URL', 'redis://h/1x'],
+    ['REDIS_URL', 'redis://h?db=3'],
     ['PORT', ' '],
     ['PORT', '99999'],
     ['PORT', '-1'],

@@ -2,7 +2,7 @@ import type { Random } from '../../proof/random.ts'
 import type { Engine } from '../engine.ts'
 
 /** How an agent ended, and because of what: the truth, whatever anybody was told. */
-export type AgentEnd = {
+type AgentEnd = {
   atMs: number
   exitCode: number | null
   signal: string | null

@@ -50,7 +50,7 @@ export type Checkpoint = {
 }
 
 /** What happened to something without anybody having asked for it. */
-export type Mishap = { atMs: number; sandboxId: string; ref: string; what: string }
+type Mishap = { atMs: number; sandboxId: string; ref: string; what: string }
 
 /** An incarnation that ran, and does not any more. */
 export type Fall = { atMs: number; ref: string; sandboxId: string; incarnation: number; how: FallHow }

@@ -30,7 +30,7 @@ type OneOf<Given extends Option> = Given extends { is: 'number' }
     ? Word
     : string
 
-export type Values<Given extends Options> = { [Name in keyof Given]: ValueOf<Given[Name]> }
+type Values<Given extends Options> = { [Name in keyof Given]: ValueOf<Given[Name]> }
 
 /** What a command is told without naming it. */
 export type Argument = {

@@ -25,7 +25,7 @@ export async function exec(invocation: Invocation<Asked>): Promise<number> {
   try {
     return await runThere(invocation)
   } catch (error) {
-    // Its codes belong to the command: what Sandman has to say is another one.
+    // The exit codes of `exec` are the command's own: whatever fails on Sandman's side is one code that stands for that.
     if (!isSandmanError(error) || error.code === 'request_invalid') throw error
     await invocation.session.complain(harmlessLines(error.message))
     return exit('broken')

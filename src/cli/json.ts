@@ -1,4 +1,4 @@
-import { snake } from '../wire/naming.ts'
+import { snake } from '../snake-case.ts'
 
 /** Words of others: what they have named is not ours to rename. */
 const FOREIGN = ['metadata', 'detail']

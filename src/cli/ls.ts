@@ -1,5 +1,5 @@
+import { PAGE_MAX } from '../fleet/bounds.ts'
 import type { Fleet } from '../fleet/fleet.ts'
-import { PAGE_MAX } from '../fleet/requests.ts'
 import type { Page, Sandbox } from '../fleet/views.ts'
 import { age } from '../fleet/words.ts'
 import { quoteWord } from '../quote-word.ts'

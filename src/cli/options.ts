@@ -1,3 +1,5 @@
+import { PAGE, PAGE_MAX } from '../fleet/bounds.ts'
+
 /** Options that several commands have. */
 
 export const json = { help: 'One JSON document for programs, and nothing else.' } as const
@@ -21,7 +23,7 @@ export const key = {
 } as const
 
 export const paging = {
-  limit: { value: '<number>', is: 'number', help: 'How many at most. Defaults to 100; 500 is the most.' },
+  limit: { value: '<number>', is: 'number', help: `How many at most. Defaults to ${PAGE}; ${PAGE_MAX} is the most.` },
   cursor: { value: '<cursor>', help: 'Where an earlier page has ended.' },
 } as const
 

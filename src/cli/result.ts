@@ -5,7 +5,7 @@ import { paint, STATE_COLOURS } from './paint.ts'
 import { took } from './took.ts'
 
 /** What became of a request: for a person, and for the exit code. */
-export type Result = { code: number; isGood: boolean; text: string }
+type Result = { code: number; isGood: boolean; text: string }
 
 type Ended = { waitMs: number; isInterrupted: boolean; hasColours: boolean }
 
@@ -27,7 +27,7 @@ export function resultOf({ operation, sandbox }: Answer, { waitMs, isInterrupted
   const progress = `${kind} ${status}${attempt > 1 ? `, attempt ${attempt}` : ''}`
   if (waitMs === 0 && !isInterrupted) return { code: exit('done'), isGood: true, text: `${where}  ${progress}, ${id}` }
   const reason = isInterrupted ? 'you stopped waiting' : `not settled within ${took(waitMs)}`
-  // Who stopped waiting was last told some time ago.
+  // Of an operation that somebody stopped waiting for, this may be an old view: it may have been begun since.
   const isUntouched = !isInterrupted && status === 'active' && attempt === 0
   const trouble = lastError ? ` Its latest attempt failed: ${harmless(lastError.message)}` : ''
   const next = isUntouched ? `"sandman why ${sandbox.id}" tells what that needs.` : `See "sandman show ${id} --watch".`

@@ -44,7 +44,7 @@ export async function spawn({ values, rest, session }: Invocation<Asked>): Promi
 
 type Request = Parameters<Fleet['spawn']>[0]
 
-export function requestOf(values: Asked, command: string[]): Request {
+function requestOf(values: Asked, command: string[]): Request {
   const { backend, template, from, thread, 'preview-port': previewPort, 'wake-command': commands } = values
   if (backend === undefined) throw new UsageError('spawn needs --backend <name>: where the sandbox is made')
   const env = readPairs(values.env)

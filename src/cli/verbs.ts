@@ -18,7 +18,7 @@ import { untilSettled, type Waiting, waitMsOf } from './settle.ts'
 type Asked = Waiting & { json: boolean; 'idempotency-key': string | undefined }
 type Asking = { idempotencyKey?: string }
 
-export type Verb = {
+type Verb = {
   kind: Exclude<Kind, 'spawn'>
   ask: (fleet: Fleet, sandboxId: string, asking: Asking) => Promise<Answer>
   /** What it ends for ever, for who is asked whether that is meant. */

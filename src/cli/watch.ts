@@ -28,11 +28,7 @@ export async function watch(session: Session, { look, json, signal, everyMs = WA
   const show = json ? asJson(session) : session.io.out.isTerminal ? onTerminal(session) : asLines(session)
   try {
     while (!signal.aborted) {
-      const view = await look().catch((error: unknown) => {
-        // A database that is away for a while is no reason to look away.
-        if (!isSandmanError(error, 'database_unreachable')) throw error
-        return error.message
-      })
+      const view = await unlessAway(look())
       if (signal.aborted) return
       if (typeof view === 'string') await show.trouble(view)
       else {
@@ -44,6 +40,14 @@ export async function watch(session: Session, { look, json, signal, everyMs = WA
   } finally {
     await show.end()
   }
+}
+
+/** What was seen; or why nothing was, when that is no reason to look away: a database that is away for a while. */
+export function unlessAway<Seen>(looking: Promise<Seen>): Promise<Seen | string> {
+  return looking.catch((error: unknown) => {
+    if (!isSandmanError(error, 'database_unreachable')) throw error
+    return error.message
+  })
 }
 
 type Show = { view(view: View): Promise<void>; trouble(message: string): Promise<void>; end(): Promise<void> }

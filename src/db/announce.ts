@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import { withDeadline } from '../deadline.ts'
+import { PROBED } from '../pg-pool.ts'
 import type { Db } from './pool.ts'
 
 /** A notice carries at most 8,000 bytes, and an id has 30. */
@@ -47,7 +48,7 @@ export function listen({ databaseUrl, fleet, heard, connected, lost }: Listening
       connectionString: databaseUrl,
       application_name: 'sandman listen',
       connectionTimeoutMillis: CONNECT_MS,
-      keepAlive: true,
+      ...PROBED,
     })
     let isOver = false
     const over = (error: unknown): void => {

@@ -7,7 +7,7 @@ import type { Db } from './pool.ts'
 import type { CheckpointRow, FindingRow, SweepEventName } from './schema.ts'
 
 /** Which finding is meant. */
-export type FindingKey = Pick<FindingRow, 'fleet' | 'backend' | 'kind' | 'ref'>
+type FindingKey = Pick<FindingRow, 'fleet' | 'backend' | 'kind' | 'ref'>
 
 export type Suspicion = FindingKey & {
   place: string

@@ -1,17 +1,17 @@
 import { sql } from 'kysely'
-import { fromJson } from './json-row.ts'
+import { type FoundSandbox, fromJson, type JoinedSandbox, type Json, sandboxFromJson } from './json-row.ts'
 import type { Db } from './pool.ts'
-import type { CheckpointRow, OperationRow, SandboxRow } from './schema.ts'
+import type { OperationRow } from './schema.ts'
 
 /** An operation with its sandbox, and with what that can be resumed from. */
-export type FoundOperation = { operation: OperationRow; sandbox: SandboxRow; checkpoint: CheckpointRow | undefined }
+export type FoundOperation = FoundSandbox & { operation: OperationRow }
 
 /** Those of them that there are; or only those that have ended. */
 export async function findOperations(
   db: Db,
   { fleet, ids, settled = false }: { fleet: string; ids: string[]; settled?: boolean },
 ): Promise<FoundOperation[]> {
-  const { rows } = await sql<{ operation: Json; sandbox: Json; checkpoint: Json | null }>`
+  const { rows } = await sql<JoinedSandbox & { operation: Json }>`
     /* find_operations */
     select to_jsonb(operations) as operation, to_jsonb(sandboxes) as sandbox, to_jsonb(checkpoints) as checkpoint
     from sandman.operations
@@ -20,11 +20,8 @@ export async function findOperations(
     where operations.id = any (${ids}::text[]) and sandboxes.fleet = ${fleet} and (settled_at is not null or not ${settled})`.execute(
     db,
   )
-  return rows.map(({ operation, sandbox, checkpoint }) => ({
+  return rows.map(({ operation, ...joined }) => ({
     operation: fromJson<OperationRow>(operation),
-    sandbox: fromJson<SandboxRow>(sandbox),
-    checkpoint: checkpoint ? fromJson<CheckpointRow>(checkpoint) : undefined,
+    ...sandboxFromJson(joined),
   }))
 }
-
-type Json = Record<string, unknown>

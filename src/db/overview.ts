@@ -12,7 +12,7 @@ type Asked = { fleet: string; clock: Clock }
 
 const LIVE = STATES.filter((state) => state !== 'gone')
 
-export type StateCount = { state: State; backend: string; count: number; oldestSince: Date }
+type StateCount = { state: State; backend: string; count: number; oldestSince: Date }
 
 /** Every sandbox that is not gone: read from one index, which has all of it. */
 export async function countSandboxes(db: Db, fleet: string): Promise<StateCount[]> {
@@ -46,13 +46,15 @@ export async function findStuck(
   { fleet, clock, olderThanMs, max }: Asked & { olderThanMs: number; max: number },
 ): Promise<{ count: number; longest: StuckRow[] }> {
   const { rows } = await sql<StuckRow & { all: number }>`
-    /* find_stuck */ with slow as materialized (
-      select sandboxes.id as "sandboxId", backend, state, operations.id as "operationId", kind, state_changed_at as since, attempt,
-        last_error as "lastError"
-      from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
-      where fleet = ${fleet} and ring_at is not null and state_changed_at <= ${dbNow(clock)} - ${interval(olderThanMs)}
-        and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
-      order by state_changed_at limit ${LOOKED_AT}
+    /* find_stuck */ with recursive ${backendsOf(fleet)}, slow as materialized (
+      select at_work.* from found, lateral (
+        select sandboxes.id as "sandboxId", backend, state, operations.id as "operationId", kind, state_changed_at as since, attempt,
+          last_error as "lastError"
+        from sandman.sandboxes join sandman.operations on operations.id = sandboxes.operation_id
+        where fleet = ${fleet} and sandboxes.backend = found.backend and ring_at is not null
+          and state_changed_at <= ${dbNow(clock)} - ${interval(olderThanMs)}
+          and not (open_executions > 0 and coalesce(operations.options ->> 'if_busy' = 'wait', false))
+        order by state_changed_at limit ${LOOKED_AT}) as at_work
     )
     select slow.*, count(*) over () as "all" from slow order by since limit ${max}`.execute(db)
   return { count: rows[0]?.all ?? 0, longest: rows.map(({ all, ...row }) => row) }
@@ -85,7 +87,7 @@ export async function findFailing(
   return rows
 }
 
-export type FindingCount = { kind: FindingKind; open: number; endedLastDay: number }
+type FindingCount = { kind: FindingKind; open: number; endedLastDay: number }
 
 export async function countFindings(db: Db, { fleet, clock }: Asked): Promise<FindingCount[]> {
   const { rows } = await sql<FindingCount>`

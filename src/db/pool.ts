@@ -13,9 +13,9 @@ const CONNECT_MS = 5_000
 const STATEMENT_MS = 30_000
 const DEAD_CLIENT_MS = 1_000
 
-export type DbOptions = { databaseUrl: string; applicationName: string; events: Events; connectionsMax?: number }
+type DbOptions = { databaseUrl: string; applicationName: string; events: Events; connectionsMax?: number }
 
-export type DbHandle = { db: Db; pool: pg.Pool; close(): Promise<void> }
+export type DbHandle = { db: Db; pool: pg.Pool; close(withinMs?: number): Promise<void> }
 
 export function openDb({ databaseUrl, applicationName, events, connectionsMax = 10 }: DbOptions): DbHandle {
   const pool = openPool(
@@ -36,7 +36,7 @@ export function openDb({ databaseUrl, applicationName, events, connectionsMax = 
     (error) => events.emit('database.connection_lost', { error }),
   )
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }).withSchema(SCHEMA)
-  return { db, pool, close: () => closePool(pool) }
+  return { db, pool, close: (withinMs) => closePool(pool, withinMs) }
 }
 
 /** Counts and sizes are numbers here as they are in JSON, and none of ours comes near what a number cannot hold. */

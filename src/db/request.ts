@@ -9,11 +9,11 @@ import type { State } from '../sandbox/states.ts'
 import { UNHEARD_MS } from './bell-times.ts'
 import { findCheckpoint } from './checkpoints.ts'
 import { type Keyed, keyOf, reusedKey, runOnce } from './idempotency.ts'
-import { fromJson } from './json-row.ts'
+import { fromJson, type JoinedSandbox, type Json, sandboxFromJson } from './json-row.ts'
 import { dbMoment, dbNow, interval } from './now.ts'
 import { type FoundOperation, findOperations } from './operations.ts'
 import type { Db } from './pool.ts'
-import type { CheckpointRow, OperationRow, SandboxRow } from './schema.ts'
+import type { CheckpointRow, OperationRow, SandboxRow, SpecAsKept } from './schema.ts'
 
 /** What became of a request. `repeated`: its idempotency key has been seen before, and this is what it named. */
 export type Answer = Verdict['answer'] | 'repeated'
@@ -46,7 +46,7 @@ export type SpawnRequest = {
   backend: string
   canPause: boolean
   canSnapshot: boolean
-  spec?: Options
+  spec?: SpecAsKept
   metadata?: Record<string, unknown>
   /** What is left out is its fleet's. */
   ttl?: Limits
@@ -162,6 +162,8 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
     clock,
   } = asked
   const now = dbNow(clock)
+  // The sandbox forgets its thread when it is respawned, and the same request has to be known again also then.
+  const options = agentThreadId === null ? spec : { ...spec, agent_thread_id: agentThreadId }
   const statement = sql<Found>`
     /* request_spawn */ with known as (${keyOf(asked)}), ids as materialized (
       select sandman.make_id(${ID_PREFIXES.sandbox}, ${now}) as sandbox_id,
@@ -169,7 +171,7 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
       where not exists (select from known)
     ), operation as (
       insert into sandman.operations (id, sandbox_id, kind, options, status, created_at, started_at)
-      select operation_id, sandbox_id, 'spawn', ${json(spec)}, 'active', ${now}, ${now} from ids
+      select operation_id, sandbox_id, 'spawn', ${json(options)}, 'active', ${now}, ${now} from ids
       returning *
     ), sandbox as (
       insert into sandman.sandboxes
@@ -189,7 +191,7 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
       null::jsonb as checkpoint, null::jsonb as "left"
     from operation, sandbox
     union all
-    ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(spec)} and sandboxes.backend = ${backend}
+    ${repeated(sql`operations.kind = 'spawn' and operations.options = ${json(options)} and sandboxes.backend = ${backend}
       and sandboxes.metadata = ${json(metadata)}
       and (idle_ttl_ms, idle_if_unsupported, hard_ttl_ms, retention_ms) is not distinct from
         (${ttl.idleMs ?? null}::bigint, ${ttl.ifUnsupported ?? null}::text, ${ttl.hardMs ?? null}::bigint, ${ttl.retentionMs ?? null}::bigint)`)}`
@@ -197,13 +199,11 @@ export async function requestSpawn(db: Db, asked: SpawnRequest): Promise<Request
   return read(db, found as Found, asked)
 }
 
-type Found = {
+type Found = JoinedSandbox & {
   answer: Answer
-  operation: Record<string, unknown> | null
+  operation: Json | null
   joined_id: string | null
-  sandbox: Record<string, unknown>
   same: boolean
-  checkpoint: Record<string, unknown> | null
   left: Requested['left'] | null
 }
 
@@ -236,13 +236,10 @@ async function read(db: Db, found: Found, { fleet, idempotencyKey: key }: Keyed)
     return { answer: found.answer, ...(joined as FoundOperation) }
   }
   const operation = fromJson<OperationRow>(found.operation)
-  const sandbox = fromJson<SandboxRow>(found.sandbox)
+  const { sandbox, checkpoint: seen } = sandboxFromJson(found)
   // For the same reason, a checkpoint that was made meanwhile is not seen.
-  const checkpoint = found.checkpoint
-    ? fromJson<CheckpointRow>(found.checkpoint)
-    : sandbox.checkpoint_id === null
-      ? undefined
-      : (await findCheckpoint(db, { fleet, id: sandbox.checkpoint_id }))?.checkpoint
+  const { checkpoint_id: id } = sandbox
+  const checkpoint = seen ?? (id === null ? undefined : (await findCheckpoint(db, { fleet, id }))?.checkpoint)
   return { answer: found.answer, operation, sandbox, checkpoint, ...(found.left && { left: found.left }) }
 }
 

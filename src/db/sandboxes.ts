@@ -1,11 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
-import { fromJson } from './json-row.ts'
+import { type FoundSandbox, type JoinedSandbox, sandboxFromJson } from './json-row.ts'
 import type { Db } from './pool.ts'
-import type { CheckpointRow, SandboxRow } from './schema.ts'
+import type { SandboxRow } from './schema.ts'
 import { type Filter, walk } from './tags.ts'
-
-/** A sandbox with what it can be resumed from. */
-export type FoundSandbox = { sandbox: SandboxRow; checkpoint: CheckpointRow | undefined }
 
 export async function findSandbox(
   db: Db,
@@ -25,13 +22,13 @@ export async function listSandboxes(
   db: Db,
   asked: Listing,
 ): Promise<{ found: FoundSandbox[]; cutOffAt: string | undefined }> {
-  const { rows } = await sql<Joined & { id: string }>`
+  const { rows } = await sql<JoinedSandbox & { id: string }>`
     ${walk(asked)}
     select walk.id, to_jsonb(sandboxes) as sandbox, to_jsonb(checkpoints) as checkpoint
     from walk left join sandman.sandboxes on sandboxes.id = walk.id and walk.is_found
       left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
     order by walk.id desc`.execute(db)
-  const found = rows.flatMap((row) => (row.sandbox ? [fromJoined(row as Joined)] : []))
+  const found = rows.flatMap((row) => (row.sandbox ? [sandboxFromJson(row as JoinedSandbox)] : []))
   return { found, cutOffAt: rows.find(({ sandbox }) => sandbox === null)?.id }
 }
 
@@ -69,19 +66,10 @@ export async function findByProviderRef(
     .executeTakeFirst()
 }
 
-type Joined = { sandbox: Record<string, unknown>; checkpoint: Record<string, unknown> | null }
-
 async function select(db: Db, where: RawBuilder<unknown>): Promise<FoundSandbox[]> {
-  const { rows } = await sql<Joined>`
+  const { rows } = await sql<JoinedSandbox>`
     select to_jsonb(sandboxes) as sandbox, to_jsonb(checkpoints) as checkpoint
     from sandman.sandboxes left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
     where ${where}`.execute(db)
-  return rows.map(fromJoined)
-}
-
-function fromJoined({ sandbox, checkpoint }: Joined): FoundSandbox {
-  return {
-    sandbox: fromJson<SandboxRow>(sandbox),
-    checkpoint: checkpoint ? fromJson<CheckpointRow>(checkpoint) : undefined,
-  }
+  return rows.map(sandboxFromJson)
 }

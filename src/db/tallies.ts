@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
 import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
+import { type Pruned, upTo } from './prune.ts'
 import type { TallyRow } from './schema.ts'
 
 /** How long one part of a trend is, and how long trends are kept. */
@@ -58,11 +59,11 @@ export async function readTrends(
 export async function pruneTallies(
   db: Db,
   { fleet, olderThanMs, max, clock }: { fleet: string; olderThanMs: number; max: number; clock: Clock },
-): Promise<number> {
+): Promise<Pruned> {
   const { numAffectedRows } = await sql`
     delete from sandman.tallies where (fleet, at, name, labels) in (
       select fleet, at, name, labels from sandman.tallies
       where fleet = ${fleet} and at > '-infinity' and at < ${dbNow(clock)} - ${interval(olderThanMs)}
       order by at limit ${max})`.execute(db)
-  return Number(numAffectedRows ?? 0)
+  return upTo(max, numAffectedRows)
 }

@@ -1,10 +1,8 @@
 import { sql } from 'kysely'
 import type { Clock } from '../clock.ts'
-import { fromJson } from './json-row.ts'
+import { type FoundSandbox, type JoinedSandbox, sandboxFromJson } from './json-row.ts'
 import { dbNow } from './now.ts'
 import type { Db } from './pool.ts'
-import type { FoundSandbox } from './sandboxes.ts'
-import type { CheckpointRow, SandboxRow } from './schema.ts'
 
 /** An app may touch a sandbox with every request of its users: more often than this, it is not written down. */
 const TOUCHED_EVERY = sql`interval '1 second'`
@@ -15,7 +13,7 @@ export async function touch(
   { fleet, id, clock }: { fleet: string; id: string; clock: Clock },
 ): Promise<FoundSandbox | undefined> {
   const now = dbNow(clock)
-  const { rows } = await sql<{ sandbox: Record<string, unknown>; checkpoint: Record<string, unknown> | null }>`
+  const { rows } = await sql<JoinedSandbox>`
     /* touch */ with touched as (
       update sandman.sandboxes set last_active_at = ${now}
       where id = ${id} and fleet = ${fleet} and state <> 'gone' and last_active_at < ${now} - ${TOUCHED_EVERY}
@@ -24,10 +22,5 @@ export async function touch(
     select coalesce((select to_jsonb(touched) from touched), to_jsonb(sandboxes)) as sandbox, to_jsonb(checkpoints) as checkpoint
     from sandman.sandboxes left join sandman.checkpoints on checkpoints.id = sandboxes.checkpoint_id
     where sandboxes.id = ${id} and sandboxes.fleet = ${fleet}`.execute(db)
-  const [found] = rows
-  if (!found) return undefined
-  return {
-    sandbox: fromJson<SandboxRow>(found.sandbox),
-    checkpoint: found.checkpoint ? fromJson<CheckpointRow>(found.checkpoint) : undefined,
-  }
+  return rows[0] && sandboxFromJson(rows[0])
 }

@@ -5,7 +5,7 @@ import type { Act, Facts, Mark, Verdict } from './show.ts'
 import type { UsualCode } from './usual-code.ts'
 
 /** What a column plays on. Both have a provider of the same kind, with the same faults, and each its own. */
-export type Scene = {
+type Scene = {
   machine: Machine
   say(text: string, mark?: Mark): void
   /** Ends the waiting of whoever plays, when somebody leaves. */

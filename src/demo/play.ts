@@ -3,7 +3,7 @@ import type { Incident } from './incident.ts'
 import { type Act, type Mark, type Show, SIDES, type Side, type Verdict } from './show.ts'
 import type { Stage } from './stage.ts'
 
-export type PlayOptions = {
+type PlayOptions = {
   incidents: readonly Incident[]
   show: Show
   stage: Stage

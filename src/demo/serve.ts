@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { streamSSE } from 'hono/streaming'
 import type { Fleet } from '../fleet/fleet.ts'
 import { Pages } from '../web/console/pages.ts'
-import { KEEP_ALIVE_MS } from '../web/keep-alive.ts'
 import type { Routes } from '../web/routes.ts'
+import { SIGN_OF_LIFE_MS } from '../web/sign-of-life.ts'
 import { DEMO_PATH, demoPage, LIVE_PATH } from './page.ts'
 import type { Show } from './show.ts'
 
@@ -21,7 +21,7 @@ export function serveDemo(routes: Routes, fleet: Fleet, show: Show): void {
       show.onChange(() => void stream.writeSSE(changed).catch(() => left.abort()), { signal: left.signal })
       await stream.writeSSE(changed) // whatever has happened since the page was made
       while (!left.signal.aborted) {
-        await sleep(KEEP_ALIVE_MS, undefined, { signal: left.signal }).catch(() => {})
+        await sleep(SIGN_OF_LIFE_MS, undefined, { signal: left.signal }).catch(() => {})
         if (!left.signal.aborted) await stream.writeSSE({ event: 'alive', data: '' })
       }
     })

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import type { Spec } from '../backends/spec.ts'
 import type { Driver } from './usual-driver.ts'
 
-export type UsualRow = {
+type UsualRow = {
   id: string
   status: 'running' | 'pausing' | 'suspended' | 'killed'
   ref: string

@@ -30,10 +30,11 @@ export class Announcer {
     while (this.#pending.size > 0) {
       const ids = [...this.#pending].slice(0, IDS_PER_NOTICE)
       for (const id of ids) this.#pending.delete(id)
-      await announce(db, { fleet, ids }).catch((error: unknown) => events.emit('operation.unannounced', { ids, error }))
+      await announce(db, { fleet, ids }).catch((error: unknown) => events.emit('notice.failed', { ids, error }))
       await sleep(BETWEEN_MS)
     }
-    // In the same breath as the last look at what is pending: a moment later, what came in between would wait for the next.
+    // Without an `await` since the last look at what is pending: what came in between would not be sent before the next
+    // announcement.
     this.#sending = undefined
   }
 

@@ -80,7 +80,7 @@ export function keepRinging(deps: Deps, { everyMs = EVERY_MS } = {}): { stop(): 
       await ringForUnheard(deps, isStopped)
       await ringForUnfollowed(deps, isStopped)
     } catch (error) {
-      deps.events.emit('operation.look_failed', { error })
+      deps.events.emit('bell.failed', { error })
     }
   }, everyMs)
 }

@@ -25,6 +25,9 @@ type Watcher = {
   wake: PromiseWithResolvers<void>
 }
 
+/** What the last look has shown. */
+type Seen = { marks: ReadonlyMap<string, string>; newest: string | null | undefined }
+
 /**
  * Tells who watches sandboxes which of them have changed. However many watch in a process, they share one statement a second,
  * and none is made while nobody does. Who is slow is told of several changes at once, and holds no more than the ids it watches.
@@ -32,8 +35,6 @@ type Watcher = {
 export class Changes {
   readonly #deps: Deps
   readonly #watchers = new Set<Watcher>()
-  readonly #marks = new Map<string, string>()
-  #newest: string | null | undefined
   #looking: { stop(): Promise<void> } | undefined
   #isClosed = false
 
@@ -83,7 +84,10 @@ export class Changes {
 
   #enter(watcher: Watcher): void {
     this.#watchers.add(watcher)
-    this.#looking ??= keepDoing(() => this.#look(), this.#deps.lookEveryMs ?? LOOK_EVERY_MS)
+    if (this.#looking) return
+    // Its own: the answer to a look of those who were here before may still be on its way.
+    const seen: Seen = { marks: new Map(), newest: undefined }
+    this.#looking = keepDoing(() => this.#look(seen), this.#deps.lookEveryMs ?? LOOK_EVERY_MS)
   }
 
   async #leave(watcher: Watcher): Promise<void> {
@@ -91,26 +95,23 @@ export class Changes {
     if (this.#watchers.size > 0) return
     const looking = this.#looking
     this.#looking = undefined
-    this.#marks.clear()
-    this.#newest = undefined
     await looking?.stop()
   }
 
-  async #look(): Promise<void> {
+  async #look(seen: Seen): Promise<void> {
     const { db, fleet, events } = this.#deps
     const watchers = [...this.#watchers]
     const ids = [...new Set(watchers.flatMap((watcher) => [...watcher.ids]))]
     try {
       const { marks, newest } = await findMarks(db, { fleet, ids })
-      const changed = marks.filter(({ id, mark }) => (this.#marks.get(id) ?? mark) !== mark).map(({ id }) => id)
-      const isNewest = this.#newest !== undefined && this.#newest !== newest
-      this.#marks.clear() // of those whom nobody watches any more, nothing is kept
-      for (const { id, mark } of marks) this.#marks.set(id, mark)
-      this.#newest = newest
+      const changed = marks.filter(({ id, mark }) => (seen.marks.get(id) ?? mark) !== mark).map(({ id }) => id)
+      const isNewest = seen.newest !== undefined && seen.newest !== newest
+      seen.marks = new Map(marks.map(({ id, mark }) => [id, mark])) // of those whom nobody watches any more, nothing is kept
+      seen.newest = newest
       for (const watcher of watchers) tell(watcher, changed, isNewest)
     } catch (error) {
       // The next look compares with the last one that was answered, so nothing is missed.
-      if (!this.#isClosed) events.emit('operation.wait_failed', { error })
+      if (!this.#isClosed) events.emit('wait.failed', { error })
     }
   }
 }

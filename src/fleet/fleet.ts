@@ -43,7 +43,7 @@ export type FleetOptions = {
   connectionsMax?: number
   /** The fleet's limits as its workers have them (`SANDMAN_TTL`). Only for what a sweep reports: the workers act by their own. */
   ttl?: Given<typeof Ttl>
-  /** Told of what happens behind the calls, such as a queue that is away. */
+  /** Told of what happens behind the calls, such as a queue that is away. What it throws changes nothing, and is a warning of the process. */
   onEvent?: (event: Event) => void
 }
 

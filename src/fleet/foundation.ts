@@ -9,7 +9,7 @@ import type { QueueStore } from '../queues/bullmq/store.ts'
 /** The configuration of a process that has found its database, embedded or not. */
 export type RunningConfig = Config & { databaseUrl: string }
 
-export type Foundation = { handle: DbHandle; store: QueueStore }
+type Foundation = { handle: DbHandle; store: QueueStore }
 
 /** What every role stands on: a database that answers and is migrated, and a way to the queues. */
 export async function layFoundation(

@@ -1,19 +1,19 @@
-import { sql } from 'kysely'
 import { pendingMigrations } from '../db/migrate.ts'
 import type { Db } from '../db/pool.ts'
+import { ping } from '../db/server.ts'
 import { withDeadline } from '../deadline.ts'
 import { describeError } from '../errors.ts'
 import type { Producer } from '../queues/bullmq/producer.ts'
 import { PRODUCE_MS } from '../queues/bullmq/store.ts'
 
-export type Check = { ok: boolean; message: string }
+type Check = { ok: boolean; message: string }
 export type Health = { ready: boolean; checks: { database: Check; queue: Check; migrations: Check } }
 
 /** Looks at everything a request needs. Bounded: a dependency that hangs is one that does not answer. */
 export async function checkHealth({ db, producer }: { db: Db; producer: Producer }): Promise<Health> {
   const [database, queue, migrations] = await Promise.all([
     check('the database', async () => {
-      await sql`select 1`.execute(db)
+      await ping(db)
       return 'answers'
     }),
     check('the queue', async () => `${(await producer.store.look()).version} answers`),

@@ -7,8 +7,8 @@ export function bucketOf(seconds: number): string {
 }
 
 /**
- * The value that this share of all is not above, as exactly as buckets tell: within one, all are taken to be spread evenly. Null
- * when there are none. Beyond the last bound, that bound is all that is known.
+ * The value that this share of all does not exceed, as exactly as buckets tell: within a bucket, all are taken to be spread
+ * evenly. Null when nothing was counted. Beyond the last bound, that bound is all that is known.
  */
 export function quantile(buckets: ReadonlyMap<number, number>, share: number): number | null {
   const sorted = [...buckets].sort(([a], [b]) => a - b)

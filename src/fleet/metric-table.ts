@@ -1,3 +1,4 @@
+import { BACKEND_ERRORS } from '../backends/backend.ts'
 import { INVARIANTS } from '../db/invariants.ts'
 import { PATIENCE } from '../jobs/patience.ts'
 import { QUEUE_NAMES } from '../queues/names.ts'
@@ -20,7 +21,7 @@ export const LABELS = {
   reason: Object.keys(EXECUTION_REASONS),
   state: STATES,
   call: Object.keys(PATIENCE.callMs),
-  answer: ['ok', 'deadline', 'given_up', 'overtaken', 'in_use', 'error', ...Object.keys(FAILURES)],
+  answer: ['ok', 'deadline', 'given_up', 'error', ...BACKEND_ERRORS],
   queue: QUEUE_NAMES,
   result: ['done', 'superseded', 'snoozed', 'failed', 'gave_up', 'handed_back', 'stalled'],
   limit: LIMIT_NAMES,

@@ -1,44 +1,36 @@
 import { listedAbilities } from '../backends/catalog.ts'
 import { runningClock } from '../clock.ts'
-import { isFleetName, isPostgresUrl } from '../config-values.ts'
 import { type DbHandle, explainDbError, openDb } from '../db/pool.ts'
 import { withDeadline } from '../deadline.ts'
 import { isSandmanError, SandmanError } from '../errors.ts'
 import { Events } from '../events.ts'
+import { beginGrace, ENDING_MS } from '../grace.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
 import { Producer } from '../queues/bullmq/producer.ts'
 import type { QueueStore } from '../queues/bullmq/store.ts'
-import { isRedisUrl } from '../redis-url.ts'
 import { executions } from './calls/executions.ts'
 import { looks } from './calls/looks.ts'
 import { verbs } from './calls/verbs.ts'
 import { Changes } from './changes.ts'
 import type { Fleet, FleetOptions } from './fleet.ts'
+import { FleetRequest } from './options.ts'
 import { leavable } from './output.ts'
-import { limitsOf, parseRequest, Ttl } from './requests.ts'
+import { limitsOf, parseRequest } from './requests.ts'
 import { Tally } from './tally.ts'
 import { WaitingRoom } from './waiting-room.ts'
 
-/** How long closing waits for calls under way. A queue that is away takes as long to be given up. */
-const CLOSE_MS = 2_000
-
 /** What a process has opened and looked at already; closed with the fleet. */
-export type FleetFoundation = { handle: DbHandle; store: QueueStore; events: Events }
+type FleetFoundation = { handle: DbHandle; store: QueueStore; events: Events }
+
+/** A process with a short grace period has less time to close it than an app. */
+export type OpenFleet = Omit<Fleet, 'close'> & { close(withinMs?: number): Promise<void> }
 
 /** Behind `createFleet`, and for a process that stands on something already: apps are not to see that, nor the types of it. */
-export function openFleet(options: FleetOptions, foundation?: FleetFoundation): Fleet {
-  const { databaseUrl, redisUrl, fleet = 'default', connectionsMax = 10, onEvent } = options
-  if (!isFleetName(fleet))
-    throw new SandmanError('request_invalid', `fleet: ${JSON.stringify(fleet)} must be 1 to 40 of a-z, 0-9 and -.`)
-  // Not repeated in the message: there may be a password in it. Without this check, `pg` would read the environment.
-  if (!isPostgresUrl(databaseUrl))
-    throw new SandmanError('request_invalid', 'databaseUrl: must be a URL such as postgres://user@host:5432/name.')
-  if (redisUrl !== undefined && !isRedisUrl(redisUrl))
-    throw new SandmanError('request_invalid', 'redisUrl: must be a URL such as redis://host:6379.')
-  const limits = limitsOf(parseRequest(Ttl, options.ttl ?? {}, 'ttl'))
-  const backends = new Map(
-    [...listedAbilities(), ...(options.backends ?? [])].map((backend) => [backend.name, backend]),
-  )
+export function openFleet(options: FleetOptions, foundation?: FleetFoundation): OpenFleet {
+  const asked = parseRequest(FleetRequest, options)
+  const { databaseUrl, redisUrl, fleet, connectionsMax, onEvent } = asked
+  const limits = limitsOf(asked.ttl)
+  const backends = new Map([...listedAbilities(), ...asked.backends].map((backend) => [backend.name, backend]))
   const events = foundation?.events ?? new Events()
   if (onEvent) events.subscribe(onEvent)
   const clock = runningClock
@@ -80,16 +72,14 @@ export function openFleet(options: FleetOptions, foundation?: FleetFoundation): 
     return { db, producer: opened, fleet, clock, events }
   }
 
-  async function close(): Promise<void> {
+  async function close(withinMs: number): Promise<void> {
+    const grace = beginGrace(Math.min(withinMs, ENDING_MS))
     // A pool that is closed forgets who stands in line for a connection, so they come first; but not for ever.
-    const answered = () => Promise.allSettled(underWay)
-    await Promise.all([
-      room.close(),
-      changes.close(),
-      withDeadline(CLOSE_MS, 'the last call', answered).catch(() => {}),
-    ])
-    await tally.close()
-    await Promise.all([opened?.close(), closeDb()])
+    const answered = () => Promise.all([room.close(), changes.close(), Promise.allSettled(underWay)])
+    await withDeadline(grace.msFor('handingOver'), 'the last call', answered).catch(() => {})
+    await tally.close(grace.msFor('lastWords'))
+    const closingMs = grace.msFor('closing')
+    await Promise.all([opened?.close(closingMs), closeDb(closingMs)])
   }
 
   const context = { db, fleet, clock, events, limits, backends, room, changes, call, stream, deps }
@@ -100,8 +90,8 @@ export function openFleet(options: FleetOptions, foundation?: FleetFoundation): 
     ...executions(context),
     ...looks(context),
     stopWaiting: () => room.hurry(),
-    close() {
-      closing ??= close()
+    close(withinMs = ENDING_MS) {
+      closing ??= close(withinMs)
       return closing
     },
   }

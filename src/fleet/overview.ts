@@ -94,7 +94,7 @@ export const STUCK_MS = 600_000
 /** A provider's time is renewed when half of it is over. What has less left than this was not. */
 const EXPIRES_SOON_MS = 600_000
 
-export type OverviewDeps = { db: Db; producer: Producer; fleet: string; clock: Clock; limits: Limits }
+type OverviewDeps = { db: Db; producer: Producer; fleet: string; clock: Clock; limits: Limits }
 
 /** A fixed number of statements, one after the other on one connection, each of which reads an index. */
 export async function readOverview(deps: OverviewDeps): Promise<Overview> {

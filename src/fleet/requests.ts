@@ -7,6 +7,7 @@ import { EXECUTION_STATUSES } from '../sandbox/executions.ts'
 import { ID_DIGITS, ID_PREFIXES, type Identified, isIdOf } from '../sandbox/ids.ts'
 import type { Limits } from '../sandbox/limits.ts'
 import { STATES } from '../sandbox/states.ts'
+import { BACKEND_CHARS_MAX, PAGE, PAGE_MAX, TAG_CHARS_MAX } from './bounds.ts'
 
 /** What apps may ask for: types for those who have a compiler, and the same as checks for those who do not. */
 
@@ -14,7 +15,6 @@ import { STATES } from '../sandbox/states.ts'
 export const WAIT_MS_MAX = 600_000
 const METADATA_BYTES_MAX = 16_384
 const METADATA_LEVELS_MAX = 32
-export const PAGE_MAX = 500
 /** An execution takes no longer than this, unless its caller says so. */
 export const DEADLINE_MS = 86_400_000
 export const OUTPUT_BYTES = 64 * 1024 * 1024
@@ -64,10 +64,17 @@ export const KeepRequest = z.strictObject({
   keys: duration(LIMIT_MS_MIN, DURATION_MS_MAX).optional(),
 })
 
+/** The least of a bound. Most may be 0, which means none, or at once. */
+function leastOf(bound: string): number {
+  if (bound === 'looksKept') return 2 // nothing is done about what was not seen twice
+  // A batch of none is never seen to be the last, and a place is held, or waited for, anew all the time.
+  return /(Batch|holdMs|heldMs)$/.test(bound) ? 1 : 0
+}
+
 /** Bounds of the reaper and the sweeper: those that are left out are the usual ones. */
 export const HousekeepingRequest = z
   .strictObject(
-    Object.fromEntries(Object.keys(HOUSEKEEPING).map((name) => [name, z.int().min(0)])) as Record<
+    Object.fromEntries(Object.keys(HOUSEKEEPING).map((name) => [name, z.int().min(leastOf(name))])) as Record<
       keyof Housekeeping,
       z.ZodInt
     >,
@@ -78,7 +85,7 @@ type Json = z.core.util.JSONType
 
 const MESSAGE_PROTO = 'must not have the key __proto__'
 
-/** Records lose this key without a word: a filter by it would find everything. Who asks has to have looked how deep it is. */
+/** Records lose this key without a word: a filter by it would find everything. Only for what is known not to be too deep. */
 function hasNoProto(given: unknown): boolean {
   if (typeof given !== 'object' || given === null) return true
   return !Object.hasOwn(given, '__proto__') && Object.values(given).every(hasNoProto)
@@ -91,7 +98,7 @@ const metadata = z
     `must be JSON of ${METADATA_LEVELS_MAX} levels and ${METADATA_BYTES_MAX} bytes at most, of text without NUL and without half characters`,
   )
   .pipe(z.custom<Record<string, Json>>(hasNoProto, MESSAGE_PROTO))
-  .pipe(z.record(z.string().max(256), z.json()))
+  .pipe(z.record(z.string().max(TAG_CHARS_MAX), z.json()))
   .refine(
     (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_BYTES_MAX,
     `must not be more than ${METADATA_BYTES_MAX} bytes as JSON`,
@@ -121,8 +128,10 @@ const asking = {
   signal: z.instanceof(AbortSignal).optional(),
 }
 
+export const backendName = text(BACKEND_CHARS_MAX)
+
 const making = {
-  backend: text(64),
+  backend: backendName,
   ttl: Ttl.optional(),
   metadata: metadata.optional(),
   agentThreadId: text(512).optional(),
@@ -196,7 +205,7 @@ export const SweepRequest = z
     /** Looks, and says what it would do. Without it, what was seen twice is seen to. */
     dryRun: z.boolean().default(false),
     /** Only this one. */
-    backend: text(64).optional(),
+    backend: backendName.optional(),
     /** Believes for an hour what is shown, however much has vanished: for somebody who has looked, and knows that it is true. */
     believe: z.boolean().default(false),
     /** How long to wait for the workers. What they find later is in the next report. */
@@ -220,16 +229,16 @@ function idOf(of: Identified, message: string) {
 
 const MESSAGE_CURSOR = 'must be a cursor that an earlier page gave'
 
+const limit = z.int().min(1).max(PAGE_MAX).default(PAGE)
+
 /** More than this is nobody's search, and each is one more index to walk. */
 const METADATA_PAIRS_MAX = 5
-/** As long as what sandboxes can be found by. */
-const TAG_MAX = 256
-const tagged = z.string().max(TAG_MAX).refine(isStorable)
+const tagged = z.string().max(TAG_CHARS_MAX).refine(isStorable)
 
 /** All of it has to be true of a sandbox. A page may hold fewer than `limit`, also none, as long as there is a cursor for the next. */
 export const ListRequest = z.strictObject({
   state: z.enum(STATES).optional(),
-  backend: text(64).optional(),
+  backend: backendName.optional(),
   /** The beginning of its id. */
   id: z
     .string()
@@ -244,31 +253,36 @@ export const ListRequest = z.strictObject({
       (given) => !Object.hasOwn(Object(given), '__proto__'),
       MESSAGE_PROTO,
     )
-    .pipe(z.record(text(TAG_MAX), z.union([tagged, z.number(), z.boolean()], 'must be text, a number, true or false')))
+    .pipe(
+      z.record(
+        text(TAG_CHARS_MAX),
+        z.union([tagged, z.number(), z.boolean()], 'must be text, a number, true or false'),
+      ),
+    )
     .refine(
       (pairs) => Object.keys(pairs).length <= METADATA_PAIRS_MAX,
       `must not be more than ${METADATA_PAIRS_MAX} pairs`,
     )
     .optional(),
   cursor: idOf('sandbox', MESSAGE_CURSOR).optional(),
-  limit: z.int().min(1).max(PAGE_MAX).default(100),
+  limit,
 })
 
 export const ExecutionsRequest = z.strictObject({
   sandboxId: idOf('sandbox', 'must be the id of a sandbox').optional(),
   status: z.enum(EXECUTION_STATUSES).optional(),
   cursor: idOf('execution', MESSAGE_CURSOR).optional(),
-  limit: z.int().min(1).max(PAGE_MAX).default(100),
+  limit,
 })
 
 export const OperationsRequest = z.strictObject({
   cursor: idOf('operation', MESSAGE_CURSOR).optional(),
-  limit: z.int().min(1).max(PAGE_MAX).default(100),
+  limit,
 })
 
 export const CheckpointsRequest = z.strictObject({
   cursor: idOf('checkpoint', MESSAGE_CURSOR).optional(),
-  limit: z.int().min(1).max(PAGE_MAX).default(100),
+  limit,
 })
 
 /** Of one who watches: a page of them, and no more. */
@@ -286,7 +300,7 @@ export const EventsRequest = z.strictObject({
     .string()
     .regex(/^\d{1,15}$/, MESSAGE_CURSOR)
     .optional(),
-  limit: z.int().min(1).max(PAGE_MAX).default(100),
+  limit,
 })
 
 /** The request as it is meant, or an error that names every field that is wrong. */

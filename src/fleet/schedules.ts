@@ -21,7 +21,10 @@ async function ensureSchedules({ producer, events, queues, backends }: Deps): Pr
   if (made.length > 0) events.emit('schedule.made', { schedules: made })
 }
 
-/** Whoever has the backend all the same makes it anew within seconds. */
+/**
+ * Ends the sweeps of a backend that no worker has any more. A worker that has it all the same makes the schedule anew within
+ * seconds.
+ */
 export async function endSweeps(producer: Producer, backend: string): Promise<void> {
   await producer.unschedule(sweeperQueue, sweeperOf(backend))
 }
@@ -31,8 +34,8 @@ function sweeperOf(backend: string): string {
 }
 
 /** Again and again, in every worker that takes these queues: a store that was flushed has forgotten its schedules too. */
-export function keepScheduling(deps: Deps, { everyMs = EVERY_MS } = {}): { stop(): Promise<void> } {
+export function keepScheduling(deps: Deps): { stop(): Promise<void> } {
   return keepDoing(async () => {
     await ensureSchedules(deps).catch((error: unknown) => deps.events.emit('schedule.failed', { error }))
-  }, everyMs)
+  }, EVERY_MS)
 }

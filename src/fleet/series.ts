@@ -1,9 +1,7 @@
 import type { Counted } from '../db/tallies.ts'
+import { BACKEND_CHARS_MAX } from './bounds.ts'
 import { bucketOf } from './histogram.ts'
 import { describedAs, LABELS, type LabelName, type MetricName } from './metric-table.ts'
-
-/** A backend's name is as long as it is; anything longer is none. */
-const LABEL_MAX = 64
 
 export type Given = Partial<Record<LabelName, unknown>>
 
@@ -66,6 +64,6 @@ function isTrend(trend: ReturnType<typeof describedAs>['trend'], labels: Record<
 function wordFor(label: LabelName, given: unknown): string {
   const known: string | readonly string[] = LABELS[label]
   const text = String(given ?? 'none')
-  if (typeof known === 'string') return text.slice(0, LABEL_MAX)
+  if (typeof known === 'string') return text.slice(0, BACKEND_CHARS_MAX)
   return known.includes(text) ? text : 'other'
 }

@@ -1,10 +1,10 @@
-/** What it cost to read is at most this part of what it costs all the time. */
+/** After a read that took t, the next comes no sooner than REST × t later, so that reading takes a tenth of the time at most. */
 const REST = 10
-/** However long it took: nobody wants to look at what was true longer ago than this. */
+/** But no later than this, however long the read took: nobody wants to look at what was true longer ago. */
 const STALE_MS_MAX = 10_000
 
 /**
- * However many ask, it is read once at a time, and not again for so long, or for many times as long as it took. What failed is
+ * One reading for all who ask: it is kept for `freshMs`, or for `rest` times as long as it took, if that is longer. What failed is
  * read again by the next who asks.
  */
 export function shared<T>(freshMs: number, read: () => Promise<T>, rest = REST): () => Promise<T> {

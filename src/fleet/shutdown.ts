@@ -13,14 +13,6 @@ export type Running = {
  */
 export const SAME_PRESS_MS = 500
 
-/** Closing what is left open takes this long at most; work has to be over by then. */
-const CLOSE_MS = 2_000
-
-/** What of the grace period is for the work in flight. */
-export function beforeClosing(graceMs: number): number {
-  return Math.max(0, graceMs - CLOSE_MS)
-}
-
 /**
  * Starts something, waits for SIGTERM or SIGINT, stops it, and returns; with a sentence when it had broken by itself. A
  * signal that comes during the start aborts it, and what then fails has failed because of it. A second signal exits at

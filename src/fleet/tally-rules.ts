@@ -17,7 +17,9 @@ export const COUNTING: Partial<Record<EventName, Rule>> = {
     { name: 'sandman_operations_undecided_total', labels: { kind, backend } },
   ],
   'operation.rung_again': () => [{ name: 'sandman_operations_rung_again_total' }],
-  'execution.rung_again': () => [{ name: 'sandman_operations_rung_again_total' }],
+  'execution.rung_again': ({ executionIds }) => [
+    { name: 'sandman_operations_rung_again_total', value: (executionIds as string[]).length },
+  ],
   'execution.ended': ({ status, reason, backend, lagMs }) => [
     execution({ status, reason, backend }),
     ...(lagMs === undefined
@@ -80,7 +82,7 @@ function job(result: string): Rule {
   return ({ queue }) => [{ name: 'sandman_jobs_total', labels: { queue, result } }]
 }
 
-/** Nothing is nothing to tell of. */
+/** What amounts to nothing is not counted. */
 function some(happening: Happening): Happening[] {
   return (happening.value ?? 0) > 0 ? [happening] : []
 }

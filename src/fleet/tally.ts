@@ -7,10 +7,9 @@ import type { MetricName } from './metric-table.ts'
 import { type Given, keyOf, Series } from './series.ts'
 import { COUNTING } from './tally-rules.ts'
 
-/** So long after something was counted, a part of it by chance: what a process that is killed has not told of yet. */
+/** Counts are written this long after the first of them, give or take 10 %. A process that is killed loses no more than that. */
 export const FLUSH_MS = 10_000
 const FLUSH_JITTER = 0.2
-const LAST_FLUSH_MS = 2_000
 
 /** What happened once: how much of a counter, or how many seconds of a histogram. */
 export type Happening = { name: MetricName; labels?: Given; value?: number }
@@ -35,11 +34,11 @@ export class Tally {
   }
 
   /** Adds the last of it, unless the database is away. */
-  async close(): Promise<void> {
+  async close(withinMs: number): Promise<void> {
     this.#isClosed = true
     this.#unsubscribe()
     clearTimeout(this.#timer)
-    await withDeadline(LAST_FLUSH_MS, 'the last of what was counted', () => this.flush()).catch(() => {})
+    await withDeadline(withinMs, 'the last of what was counted', () => this.flush()).catch(() => {})
   }
 
   flush(): Promise<void> {

@@ -1,13 +1,11 @@
 import { DiagLogLevel, diag } from '@opentelemetry/api'
 import { withDeadline } from '../deadline.ts'
 import type { Events } from '../events.ts'
+import { spansMsOf } from '../grace.ts'
 import { optionalPackage } from '../optional-package.ts'
 import { isTracing } from '../tracing.ts'
 import type { RunningConfig } from './foundation.ts'
 import type { Running } from './shutdown.ts'
-
-/** How long the last spans may take to be sent. It is taken from the grace period, so that a process still ends within it. */
-const FLUSH_MS = 1_500
 
 /** Complaints that are remembered, so that each is told once: a collector that is away is noticed every few seconds. */
 const COMPLAINTS_MAX = 100
@@ -21,9 +19,10 @@ export async function traced<Started extends Running>(
   // Somebody may have brought OpenTelemetry along, with `node --import`; then we only take part.
   if (!config.tracing.isWanted || isTracing()) return start(config)
   const sdk = await startSdk(config, name, events)
-  const flush = () => withDeadline(FLUSH_MS, 'the collector', () => sdk.shutdown()).catch(() => {})
+  const spansMs = spansMsOf(config.graceMs)
+  const flush = () => withDeadline(spansMs, 'the collector', () => sdk.shutdown()).catch(() => {})
   try {
-    const running = await start({ ...config, graceMs: Math.max(0, config.graceMs - FLUSH_MS) })
+    const running = await start({ ...config, graceMs: config.graceMs - spansMs })
     return {
       ...running,
       async stop() {

@@ -150,7 +150,7 @@ export class WaitingRoom {
         for (const { show } of this.#waiters.get(id) ?? []) show(each)
       }
     } catch (error) {
-      if (!this.#isClosed) events.emit('operation.wait_failed', { error })
+      if (!this.#isClosed) events.emit('wait.failed', { error })
     }
   }
 }

@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
 import { SandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
+import { beginGrace } from '../grace.ts'
 import { buildApp } from '../web/app.ts'
 import type { Routes } from '../web/routes.ts'
 import type { Fleet } from './fleet.ts'
@@ -9,16 +10,14 @@ import { layFoundation, type RunningConfig } from './foundation.ts'
 import { openFleet } from './open-fleet.ts'
 import { explainListenError } from './port.ts'
 import { ttlOf } from './requests.ts'
-import { beforeClosing, type Running } from './shutdown.ts'
+import type { Running } from './shutdown.ts'
 import { traced } from './tracing.ts'
 
 /** How long a caller may take to say what it wants, and to send all of it. */
 const HEADERS_MS = 15_000
 const REQUEST_MS = 60_000
 /** Longer than the proxies in front keep a connection that nobody uses: they are the ones to close it, or a request is lost. */
-const KEEP_ALIVE_MS = 75_000
-/** Whoever still waits at the end of the grace period is told so this long before their connection is cut. */
-const LAST_WORD_MS = 1_000
+const IDLE_CONNECTION_MS = 75_000
 const TIDY_MS = 50
 
 export type WebParts = {
@@ -58,10 +57,12 @@ async function start(config: RunningConfig, events: Events, { more }: WebParts):
     /** Streams end now, and whoever waits is answered with what there is: a wait is a courtesy, and a deploy must not pay for it. */
     async stop() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      const cutMs = beforeClosing(graceMs)
+      const { workMs, msFor } = beginGrace(graceMs)
+      const close = () => fleet.close(graceMs - workMs)
       const timers = [
-        setTimeout(() => void fleet.close().catch(() => {}), Math.max(0, cutMs - LAST_WORD_MS)),
-        setTimeout(() => server.closeAllConnections(), cutMs),
+        // Whoever has no answer by then is told so, and has some time to hear it.
+        setTimeout(() => void close().catch(() => {}), workMs),
+        setTimeout(() => server.closeAllConnections(), workMs + msFor('handingOver')),
       ]
       stopping.abort(new SandmanError('fleet_closed', 'This process stops.'))
       fleet.stopWaiting()
@@ -71,7 +72,7 @@ async function start(config: RunningConfig, events: Events, { more }: WebParts):
       await closed
       clearInterval(tidying)
       for (const timer of timers) clearTimeout(timer)
-      await fleet.close()
+      await close()
     },
   }
 }
@@ -84,7 +85,7 @@ function listen(fetch: Parameters<typeof serve>[0]['fetch'], config: RunningConf
     const server = serve({ fetch, port, hostname }, () => resolve(server)) as HttpServer
     server.headersTimeout = HEADERS_MS
     server.requestTimeout = REQUEST_MS
-    server.keepAliveTimeout = KEEP_ALIVE_MS
+    server.keepAliveTimeout = IDLE_CONNECTION_MS
     server.once('error', (error: NodeJS.ErrnoException) => reject(explainListenError(error, config)))
   })
 }

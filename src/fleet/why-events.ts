@@ -32,7 +32,7 @@ export type Told = {
   detail: Detail
   operation: OperationRow | undefined
   execution: ExecutionRow | undefined
-  /** Who asked is told where the operation began; or at its end, if how it began is not kept. */
+  /** Whether the story has an event of the operation's beginning, which says who asked for it. Otherwise its end does. */
   isBegun: boolean
 }
 

@@ -1,8 +1,6 @@
-import { listNewestEvents } from '../db/events.ts'
-import { listFindings } from '../db/findings.ts'
+import { type Life, readLife } from '../db/life.ts'
 import type { Db } from '../db/pool.ts'
-import { findSandbox } from '../db/sandboxes.ts'
-import type { CheckpointRow, EventRow, ExecutionRow, FindingRow, OperationRow, SandboxRow } from '../db/schema.ts'
+import type { EventRow, FindingRow, OperationRow, SandboxRow } from '../db/schema.ts'
 import { QUEUE_OF_KIND } from '../queues/catalog.ts'
 import type { State } from '../sandbox/states.ts'
 import { type SandboxEvent, viewEvent } from './views.ts'
@@ -20,49 +18,20 @@ export type Why = {
   isComplete: boolean
 }
 
-type Known = {
-  sandbox: SandboxRow
-  /** What it can be resumed from. */
-  checkpoint: CheckpointRow | undefined
-  events: readonly EventRow[]
-  operations: readonly OperationRow[]
-  executions: readonly ExecutionRow[]
-  findings: readonly FindingRow[]
-}
-
 /** More than anybody reads. The whole history is in `fleet.events`. */
 const EVENTS_MAX = 500
 const FINDINGS_MAX = 100
 
-/** Undefined when the fleet has no such sandbox. All is read as it was at one moment, or the end would not fit the beginning. */
-export async function findWhy(db: Db, { fleet, id }: { fleet: string; id: string }): Promise<Why | undefined> {
-  const reading = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only')
-  const known = await reading.execute(async (transaction): Promise<Known | undefined> => {
-    const found = await findSandbox(transaction, { fleet, id })
-    if (!found) return undefined
-    const events = await listNewestEvents(transaction, id, EVENTS_MAX)
-    const findings = await listFindings(transaction, { fleet, sandboxId: id, max: FINDINGS_MAX })
-    const operationIds = [found.sandbox.operation_id, ...events.map((event) => event.operation_id)]
-    const executionIds = events.map((event) => event.execution_id)
-    const operations = await transaction
-      .selectFrom('operations')
-      .selectAll()
-      .where('id', 'in', [...new Set(operationIds)])
-      .execute()
-    const executions = await transaction
-      .selectFrom('executions')
-      .selectAll()
-      .where('id', 'in', [...new Set([null, ...executionIds])]) // null, because a list must not be empty
-      .execute()
-    return { ...found, events, operations, executions, findings }
-  })
-  return known && tellWhy(known)
+/** Undefined when the fleet has no such sandbox. */
+export async function findWhy(db: Db, asked: { fleet: string; id: string }): Promise<Why | undefined> {
+  const life = await readLife(db, { ...asked, eventsMax: EVENTS_MAX, findingsMax: FINDINGS_MAX })
+  return life && tellWhy(life)
 }
 
-export function tellWhy(known: Known): Why {
-  const { sandbox, events } = known
-  const operations = new Map(known.operations.map((operation) => [operation.id, operation]))
-  const executions = new Map(known.executions.map((execution) => [execution.id, execution]))
+export function tellWhy(life: Life): Why {
+  const { sandbox, events } = life
+  const operations = new Map(life.operations.map((operation) => [operation.id, operation]))
+  const executions = new Map(life.executions.map((execution) => [execution.id, execution]))
   const begun = new Set(events.filter(({ type }) => type.endsWith('_began')).map((event) => event.operation_id))
   const tolds = events.map((event): Told => {
     const { detail, operation_id, execution_id } = event
@@ -76,13 +45,13 @@ export function tellWhy(known: Known): Why {
       text: tellEvent(told),
       event: viewEvent(told.event),
     })),
-    ...known.findings.filter(({ acted_at }) => acted_at === null).map(suspicion),
+    ...life.findings.filter(({ acted_at }) => acted_at === null).map(suspicion),
     ...(atWork ? [present(sandbox, atWork)] : []),
   ]
   const [first] = events
   return {
     sandboxId: sandbox.id,
-    answer: plain(answerOf(known, tolds)),
+    answer: plain(answerOf(life, tolds)),
     story: story.map((line) => ({ ...line, text: plain(line.text) })).sort((a, b) => a.at.getTime() - b.at.getTime()),
     // Behind the newest there is at most the last state change, with a gap before them.
     isComplete:
@@ -104,7 +73,7 @@ const IS: Record<State, string> = {
 /** How a sandbox comes to rest where it was not before. What has failed in between, or was copied, has not moved it. */
 const ARRIVALS: readonly EventRow['type'][] = ['spawned', 'adopted', 'resumed', 'paused', 'ended']
 
-function answerOf({ sandbox, checkpoint }: Known, tolds: readonly Told[]): string {
+function answerOf({ sandbox, checkpoint }: Life, tolds: readonly Told[]): string {
   const { id, state, suspended_at, state_changed_at } = sandbox
   const last = tolds.findLast(({ event }) => event.to_state !== null)
   const arrival = tolds.findLast(({ event }) => ARRIVALS.includes(event.type))

@@ -5,6 +5,7 @@ import { type Clock, runningClock } from '../clock.ts'
 import type { DbHandle } from '../db/pool.ts'
 import { withDeadline } from '../deadline.ts'
 import { Events } from '../events.ts'
+import { beginGrace } from '../grace.ts'
 import { signCanary } from '../jobs/canary.ts'
 import { performExecution } from '../jobs/execution.ts'
 import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
@@ -14,7 +15,7 @@ import { reap } from '../jobs/reap.ts'
 import { RollCall } from '../jobs/roll-call.ts'
 import { Scribe } from '../jobs/scribe.ts'
 import { sweep } from '../jobs/sweep.ts'
-import { Taker } from '../jobs/taker.ts'
+import { openSettler, openTaker } from '../jobs/together.ts'
 import { VERBS } from '../jobs/verbs.ts'
 import { type Consumer, consume, type Handler } from '../queues/bullmq/consumer.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
@@ -30,7 +31,7 @@ import { Announcer } from './announcer.ts'
 import { keepRinging, ring, ringForExecutions } from './bell.ts'
 import { layFoundation, type RunningConfig } from './foundation.ts'
 import { endSweeps, keepScheduling } from './schedules.ts'
-import { beforeClosing, type Running } from './shutdown.ts'
+import type { Running } from './shutdown.ts'
 import { Tally } from './tally.ts'
 import { traced } from './tracing.ts'
 
@@ -54,8 +55,6 @@ export type Ground = {
 }
 
 type WorkConfig = Pick<RunningConfig, 'fleet' | 'ttl' | 'keep' | 'destroyMax' | 'sweeper' | 'queues' | 'graceMs'>
-
-const BACKEND_CLOSE_MS = 1_000
 
 /** Takes jobs from the queues until it is stopped. Stateless: any number of them, on any number of machines. */
 export async function startWorker(config: RunningConfig, events: Events, parts: WorkerParts = {}): Promise<Running> {
@@ -86,6 +85,7 @@ export function takeUpWork(config: WorkConfig, ground: Ground, events: Events, p
     ...base,
     backends,
     limits: config.ttl,
+    settler: openSettler(handle.db, clock),
     ...(parts.patience && { patience: parts.patience }),
     ring: (due) => ring(bell, due),
     ringForExecutions: (executionIds) => ringForExecutions(bell, executionIds),
@@ -105,10 +105,10 @@ export function takeUpWork(config: WorkConfig, ground: Ground, events: Events, p
     endSweeps: (backend: string) => endSweeps(bell.producer, backend),
   }
   const takeOperations = (verb: Verb): Consumer => {
-    const own = { ...deps, taker: new Taker(handle.db, takingOf(deps, verb)) }
+    const own = { ...deps, taker: openTaker(handle.db, takingOf(deps, verb)) }
     return take(verb.queue, (payload, context) => performOperation(own, verb, payload, context))
   }
-  const takers: Record<QueueName, () => Consumer> = {
+  const consumed: Record<QueueName, () => Consumer> = {
     canary: () => take(canaryQueue, (payload) => signCanary(deps, payload)),
     spawn: () => takeOperations(VERBS.spawn),
     pause: () => takeOperations(VERBS.pause),
@@ -119,7 +119,7 @@ export function takeUpWork(config: WorkConfig, ground: Ground, events: Events, p
     reaper: () => take(reaperQueue, (_payload, context) => reap({ ...streams, ...keeping }, context)),
     sweeper: () => take(sweeperQueue, (payload, context) => sweep(sweeping, payload, context)),
   }
-  const consumers = config.queues.map((name) => takers[name]())
+  const consumers = config.queues.map((name) => consumed[name]())
   const ringing = keepRinging(bell, parts.ringEveryMs === undefined ? {} : { everyMs: parts.ringEveryMs })
   const scheduling = keepScheduling({ ...bell, queues: config.queues, backends: [...backends.keys()] })
   events.emit('process.started', {
@@ -131,21 +131,23 @@ export function takeUpWork(config: WorkConfig, ground: Ground, events: Events, p
   })
 
   const stop = async () => {
-    const graceMs = beforeClosing(config.graceMs)
+    const grace = beginGrace(config.graceMs)
+    const inTime = (ms: number, what: string, work: () => Promise<unknown>) =>
+      withDeadline(ms, what, work).catch(() => {})
+    const handBackMs = grace.msFor('handingOver')
     await Promise.all([
-      ...consumers.map((consumer) => consumer.stop(graceMs)),
+      ...consumers.map((consumer) => consumer.stop(grace.workMs, handBackMs)),
       // Its last look may hang with the database; what it was about to ring for comes up again.
-      withDeadline(graceMs, 'the last look', () => Promise.all([ringing.stop(), scheduling.stop()])).catch(() => {}),
+      inTime(grace.workMs + handBackMs, 'the last look', () => Promise.all([ringing.stop(), scheduling.stop()])),
     ])
-    await withDeadline(graceMs, 'the last notice', () => announcer.close()).catch(() => {})
-    await tally.close()
+    const lastWordsMs = grace.msFor('lastWords')
+    await Promise.all([inTime(lastWordsMs, 'the last notice', () => announcer.close()), tally.close(lastWordsMs)])
+    const closingMs = grace.msFor('closing')
     await Promise.all([
-      store.close(),
-      producer.close(),
-      handle.close(),
-      ...[...backends.values()].map((backend) =>
-        withDeadline(BACKEND_CLOSE_MS, backend.name, () => backend.close()).catch(() => {}),
-      ),
+      store.close(closingMs),
+      producer.close(closingMs),
+      handle.close(closingMs),
+      ...[...backends.values()].map((backend) => inTime(closingMs, backend.name, () => backend.close())),
     ])
   }
   let stopping: Promise<void> | undefined

@@ -1,5 +1,5 @@
 import { type Backend, BackendError } from '../backends/backend.ts'
-import type { Ending } from '../db/settle.ts'
+import type { Ending } from '../db/ending.ts'
 import { isCurrent } from '../db/take.ts'
 import { failure } from '../sandbox/failures.ts'
 import { type Known, refOf } from './look.ts'

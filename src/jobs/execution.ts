@@ -7,7 +7,7 @@ import { type Outcome, snoozed, superseded } from '../queues/outcome.ts'
 import type { StreamsPayload } from '../queues/streams.ts'
 import { admit, explainRefusal } from '../sandbox/executions.ts'
 import { follow } from './follow.ts'
-import { notMineMs } from './operation.ts'
+import { notMineMs } from './not-mine.ts'
 import { PATIENCE } from './patience.ts'
 import { Provider } from './provider.ts'
 import { ask, finish, type StreamDeps, type StreamWork } from './stream-work.ts'
@@ -17,9 +17,6 @@ const SET_BACK_MS = 1_000
 
 /** So often a sandbox is woken, or replaced, for one execution. More is a sandbox that does not live. */
 const WAKES_MAX = 5
-
-/** An instance that is neither here nor there is looked at again. */
-const CHANGING_MS = 1_000
 
 /**
  * The story of every execution's job: take it, wake its sandbox if that sleeps, start its agent, and follow it to its end.
@@ -144,7 +141,7 @@ async function start(work: StreamWork): Promise<ExecutionRow | Outcome> {
       return asked.settled_at === null ? superseded(`it sleeps, which ${asked.id} writes down`) : movedOn(asked)
     }
     case 'changing':
-      return snoozed(`its sandbox is changing: ${seen.why}`, CHANGING_MS)
+      return snoozed(`its sandbox is changing: ${seen.why}`, provider.patience.changingAgainMs)
   }
 }
 

@@ -1,5 +1,5 @@
 import { BackendError, type CheckpointCondition, type Checkpoints, type Sighting } from '../backends/backend.ts'
-import type { Ending, SeenCheckpoint } from '../db/settle.ts'
+import type { Ending, SeenCheckpoint } from '../db/ending.ts'
 import type { Work } from './operation.ts'
 
 type Written = Exclude<CheckpointCondition, { is: 'pending' }>

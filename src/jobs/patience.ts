@@ -31,8 +31,12 @@ export const PATIENCE = {
   pendingMs: 60_000,
   /** How long a preview may take to answer after the last hook. A cold dev server compiles first. */
   previewMs: 45_000,
+  /** One try of it, so that a server which accepts and says nothing does not use up all of the time. */
+  previewTryMs: 5_000,
   /** Between two looks at something that is on its way. Doubles up to the second number. */
   pollMs: [100, 2_000] as readonly [number, number],
+  /** Between two looks of an execution at an instance that is neither here nor there. */
+  changingAgainMs: 1_000,
   /** Between two looks at an operation whose end nobody can tell, because the provider does not answer. */
   unknownMs: 60_000,
   /** After so many breaks of an output in a row without a byte it is lost. With the pauses in between, more than a minute. */

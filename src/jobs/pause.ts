@@ -1,6 +1,6 @@
 import { BackendError, type Pausing } from '../backends/backend.ts'
+import type { Ending, SeenCheckpoint } from '../db/ending.ts'
 import { countAhead, countCommands, requestCancel } from '../db/executions.ts'
-import type { Ending, SeenCheckpoint } from '../db/settle.ts'
 import { pauseQueue } from '../queues/pause.ts'
 import { failure } from '../sandbox/failures.ts'
 import { vanished } from './end.ts'

@@ -90,11 +90,14 @@ export class Provider {
   }
 
   /** Looks again and again until there is an answer, and throws what it still saw when its patience ends. */
-  async poll<T>(withinMs: number, look: () => Promise<{ answer: T } | { still: BackendError }>): Promise<T> {
+  async poll<T>(
+    withinMs: number,
+    look: (givenUp: AbortSignal) => Promise<{ answer: T } | { still: BackendError }>,
+  ): Promise<T> {
     const startedAt = performance.now()
     const [firstMs, mostMs] = this.patience.pollMs
     for (let pauseMs = firstMs; ; pauseMs = Math.min(pauseMs * 2, mostMs)) {
-      const seen = await look()
+      const seen = await look(this.#signal)
       if ('answer' in seen) return seen.answer
       if (performance.now() - startedAt + pauseMs > withinMs) throw seen.still
       await sleep(pauseMs, undefined, { signal: this.#signal })

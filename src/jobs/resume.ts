@@ -1,6 +1,6 @@
 import type { Pausing } from '../backends/backend.ts'
 import { isPromised, recordDeleted } from '../db/checkpoints.ts'
-import type { Ending } from '../db/settle.ts'
+import type { Ending } from '../db/ending.ts'
 import { describeError } from '../errors.ts'
 import { resumeQueue } from '../queues/resume.ts'
 import type { Failure } from '../sandbox/failures.ts'

@@ -120,12 +120,9 @@ async function record(tick: Tick, page: Parameters<typeof recordPage>[3]): Promi
   if (!isNew && page.next !== undefined) throw new ProviderFails('its list does not come to an end: a page came again')
 }
 
-/** Single looks between two looks at the clock. */
-const LOOKS_A_STEP = 16
-
 async function compare(tick: Tick, state: 'running' | 'suspended'): Promise<void> {
   const { deps, backend, hold, place } = tick
-  const { compareBatch: max, looksApartMs } = deps.housekeeping
+  const { compareBatch: max, lookBatch, looksApartMs } = deps.housekeeping
   const { pausing, lists } = backend
   const rests = pausing !== 'none' && pausing.needsCheckpoint && lists.checkpoints !== 'none'
   // Where instance and checkpoint are one, the list of instances has shown both.
@@ -139,7 +136,7 @@ async function compare(tick: Tick, state: 'running' | 'suspended'): Promise<void
   const looked: Compared[] = []
   const seen: Suspicion[] = []
   while (looked.length < candidates.length && tick.looksLeft > 0 && (looked.length === 0 || !tick.isOver())) {
-    const some = candidates.slice(looked.length, looked.length + Math.min(LOOKS_A_STEP, tick.looksLeft))
+    const some = candidates.slice(looked.length, looked.length + Math.min(lookBatch, tick.looksLeft))
     await forEach(some, async (row) => {
       const suspicion = row.lacks === 'instance' ? await lookFor(tick, row) : await lookForCheckpoint(tick, row)
       if (suspicion) seen.push(suspicion)
@@ -170,7 +167,7 @@ async function end(tick: Tick): Promise<void> {
     deps.events.emit('sweep.goes_on', { backend, place })
   }
   await forgetSightings(deps.db, hold, tick.row)
-  await forgetPlaces(deps.db, hold)
+  await forgetPlaces(deps.db, hold, deps.housekeeping.forgetPlaceMs)
   tick.row = await endRound(deps.db, hold)
   deps.events.emit('sweep.round_ended', { backend, place, round, instances, checkpoints })
 }

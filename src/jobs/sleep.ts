@@ -1,5 +1,5 @@
 import { BackendError, type Pausing } from '../backends/backend.ts'
-import type { Ending, SeenCheckpoint } from '../db/settle.ts'
+import type { Ending, SeenCheckpoint } from '../db/ending.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import { endInstance } from './end.ts'
 import { look, refOf, verified } from './look.ts'

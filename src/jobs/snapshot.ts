@@ -1,4 +1,4 @@
-import type { Ending } from '../db/settle.ts'
+import type { Ending } from '../db/ending.ts'
 import { snapshotQueue } from '../queues/snapshot.ts'
 import { failure } from '../sandbox/failures.ts'
 import { vanished } from './end.ts'

@@ -95,7 +95,7 @@ class Keeper {
   }
 
   async keep(piece: Piece): Promise<void> {
-    // Nothing is written any more of what is full: who waited here for that would wait, and let nobody else do anything, for ever.
+    // Once it is full, nothing is written, so waiting for room would never end.
     if (piece.bytes.length === 0 || this.isFull) return
     // In the statement that it shares with others it would fail all of them.
     if (!isStorable(piece.cursor)) throw new Error('the backend gave a cursor that cannot be kept')

@@ -1,6 +1,6 @@
 import { BackendError } from '../backends/backend.ts'
 import { listCheckpoints } from '../db/checkpoints.ts'
-import type { Ending, Rest } from '../db/settle.ts'
+import type { Ending, Rest } from '../db/ending.ts'
 import { teardownQueue } from '../queues/teardown.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'

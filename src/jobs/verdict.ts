@@ -12,11 +12,6 @@ import { endRef } from './end.ts'
 import { whyMissing } from './look.ts'
 import { lookOnce, type Tick } from './tick.ts'
 
-/** Findings that are looked at again in one go. */
-const BATCH = 100
-/** As many looks as are kept of one: what cannot be done may be tried for weeks. */
-const LOOKS_KEPT = 10
-
 type Acted = { operationId?: string }
 
 /** What a second look showed. */
@@ -39,7 +34,7 @@ export async function lookAgain(tick: Tick): Promise<void> {
   const { fleet, backend, place, clock } = hold
   if (tick.row.failing_since !== null) return
   while (tick.looksLeft > 0 && !tick.isOver()) {
-    const max = Math.min(BATCH, tick.looksLeft)
+    const max = Math.min(deps.housekeeping.findingBatch, tick.looksLeft)
     const due = await dueFindings(deps.db, { fleet, backend, place, max, clock })
     await forEach(due, async (finding) => {
       if (!tick.isOver() && !isCapped(tick)) await decide(tick, finding)
@@ -79,7 +74,7 @@ async function decide(tick: Tick, finding: FindingRow): Promise<void> {
   const { asked, saw } = verdict
   const seen = { place: hold.place, asked, saw }
   // Who only looks need not write down a third time what was seen twice.
-  const isKept = finding.looks.length < (mayActOn(tick, finding) ? LOOKS_KEPT : 2)
+  const isKept = finding.looks.length < (mayActOn(tick, finding) ? housekeeping.looksKept : 2)
   const looks = isKept ? await recordLook(db, finding, seen, clock) : finding.looks
   // A dry run moves nothing: whoever may act is not to wait for it.
   if (!mayActOn(tick, finding)) return deps.mayAct && !tick.mayAct ? undefined : later()

@@ -8,9 +8,6 @@ import type { Work } from './operation.ts'
 /** Runs something, and touches the file system: what only looks awake fails at one of the two. */
 const PROBE = 'f=.sandman-probe-$$; echo awake > "$f" && cat "$f" && rm -f "$f"'
 
-/** One try of a preview URL, so that a server which accepts and says nothing does not use up all of the time. */
-const PREVIEW_TRY_MS = 5_000
-
 const OUTPUT_SHOWN = 400
 
 /** A sandbox that was seen to be awake. */
@@ -102,8 +99,10 @@ async function awaitPreview(work: Work, ref: string, port: number): Promise<stri
     evidence.preview = `backend ${backend.name} has no address for port ${port}`
     return undefined
   }
-  return provider.poll(provider.patience.previewMs, async () => {
-    const answer = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(PREVIEW_TRY_MS) }).then(
+  const { previewMs, previewTryMs } = provider.patience
+  return provider.poll(previewMs, async (givenUp) => {
+    const signal = AbortSignal.any([givenUp, AbortSignal.timeout(previewTryMs)])
+    const answer = await fetch(url, { redirect: 'manual', signal }).then(
       async (response) => {
         await response.body?.cancel().catch(() => {})
         return `status ${response.status}`

@@ -36,7 +36,7 @@ export type ExecutionOptions = { if_suspended?: 'refuse'; if_lost?: 'respawn' }
 export const EXECUTIONS_MAX = 256
 
 /** What becomes of an execution that has not begun, in whichever state its sandbox is. */
-export type Admission =
+type Admission =
   | { answer: 'start' }
   /** An operation is at work, a snapshot too: whatever that comes to has to find all that runs. Looked at again when it has settled. */
   | { answer: 'wait' }

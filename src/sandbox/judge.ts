@@ -27,7 +27,7 @@ export type Options = {
    * suspended, if it can be resumed. What runs is left alone.
    */
   only?: 'lost' | 'asleep'
-} & Record<string, unknown>
+}
 
 /** What a request does with a sandbox that rests. */
 export type Ruling =
@@ -96,7 +96,7 @@ export const LINE_MAX = 16
  * would overtake what was asked in between, and then the end would depend on who came a millisecond earlier.
  */
 export const PLACES = ['behind_equal', 'behind_other', 'line_full'] as const
-export type Place = (typeof PLACES)[number]
+type Place = (typeof PLACES)[number]
 
 export type Verdict = Ruling | { answer: 'wait' } | { answer: 'join' }
 
@@ -149,7 +149,7 @@ export type WrittenVerdict =
  * Everything a request may be told, for whatever it may find. The database looks at the sandbox under its lock, picks from
  * this, and decides nothing itself; a request that has to wait keeps what it may be told when its turn comes.
  */
-export type Judgement = {
+type Judgement = {
   resting: Record<'able' | 'unable', Record<SettledState, WrittenVerdict & { if_busy?: WrittenVerdict }>>
   in_flight: Record<InFlightState, Record<Place, WrittenVerdict>>
 }

@@ -20,6 +20,7 @@ export const GONE_REASONS = [
   'checkpoint_corrupt',
   'instance_lost',
   'spawn_failed',
+  // Never written here, where who replaces a sandbox goes on under its id: for one that is imported, and had made way for another.
   'replaced',
 ] as const
 

@@ -49,7 +49,7 @@ export type StreamEnd = {
   notStarted: string | undefined
 }
 
-export type StreamDecision =
+type StreamDecision =
   /** From the cursor, at once or after a pause that grows with the breaks. */
   | { action: 'attach' }
   /** Asks for the status again, after such a pause. */
@@ -253,11 +253,15 @@ const SIGNALS =
     ' ',
   )
 
-/** As a shell tells it, and every container engine: 128 and the number of the signal. */
 function exitCodeOf(agent: AgentSeen): number | undefined {
   if (agent.is !== 'terminated') return undefined
-  const number = agent.signal === null ? 0 : SIGNALS.indexOf(agent.signal.replace('SIG', '')) + 1
-  return agent.exitCode ?? (number === 0 ? undefined : 128 + number)
+  return agent.exitCode ?? (agent.signal === null ? undefined : exitCodeBy(agent.signal))
+}
+
+/** As a shell tells it, and every container engine: 128 and the number of the signal. */
+function exitCodeBy(signal: string): number | undefined {
+  const number = SIGNALS.indexOf(signal.replace('SIG', '')) + 1
+  return number === 0 ? undefined : 128 + number
 }
 
 function endOf(agent: Terminated): ExecutionEnd {
@@ -266,7 +270,7 @@ function endOf(agent: Terminated): ExecutionEnd {
     return { status: 'failed', reason: 'instance_lost', message: `Its sandbox is lost: ${agent.lost}` }
   if (agent.oomKilled) {
     const message = 'The agent was killed because it used more memory than it may.'
-    return { status: 'failed', reason: 'oom_killed', exitCode: exitCode ?? 137, message }
+    return { status: 'failed', reason: 'oom_killed', exitCode: exitCode ?? exitCodeBy('SIGKILL'), message }
   }
   if (agent.signal !== null)
     return { status: 'failed', reason: 'signal', exitCode, message: `The agent was ended by ${agent.signal}.` }

@@ -129,7 +129,10 @@ export class Access {
   }
 }
 
-/** The name is never looked at: it is there for programs that know no other way to send a token. */
+/**
+ * A bearer token, or the password of basic authentication, for programs that know no other way to send one. The name is never
+ * looked at.
+ */
 function presentedSecret(
   authorization: string | undefined,
 ): { scheme: 'bearer' | 'basic'; secret: string } | undefined {

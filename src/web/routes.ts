@@ -6,7 +6,7 @@ import type { Scope } from '../config-values.ts'
 export type Caller = { name: string; scope: Scope; by: 'token' | 'session' | 'app' | 'machine' }
 
 /** What every handler is told of its request. */
-export type WebVariables = {
+type WebVariables = {
   /** Of the caller; on a route for anybody, nobody is asked who they are. */
   caller: Caller | undefined
   scope: Scope

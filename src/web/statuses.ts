@@ -24,7 +24,7 @@ export const FAILURE_STATUSES = {
   internal: 500,
 } as const satisfies Record<FailureType, ContentfulStatusCode>
 
-/** How a call is answered that the library throws something at. What only a process can meet while it starts is a bug here. */
+/** How a call is answered when the library throws. What only a process can meet while it starts is a bug here. */
 export const ERROR_STATUSES = {
   backend_unknown: 422,
   config_invalid: 500,
@@ -43,6 +43,7 @@ export const ERROR_STATUSES = {
   package_missing: 500,
   payload_invalid: 500,
   port_taken: 500,
+  process_not_started: 500,
   queue_unreachable: 503,
   request_invalid: 422,
   sandbox_not_found: 404,

@@ -2,8 +2,8 @@ import type { MiddlewareHandler } from 'hono'
 import type { WebEnv } from './routes.ts'
 
 /**
- * When this process stops, streams end in order, as if there were no more to say: whoever reads one asks the next process,
- * from where it was. What they were made of is told that nobody reads any more.
+ * When this process stops, streams end in order, as if there were no more to say: whoever reads one asks the next process, from
+ * where it was. The source of each is cancelled.
  */
 export function endStreams(stopping: AbortSignal): MiddlewareHandler<WebEnv> {
   return async (c, next) => {

@@ -1,12 +1,8 @@
 /** On the wire names are snake_case, in the library camelCase. Neither is ever written down twice: one is made from the other. */
 
-export type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
+type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
   : Name
-
-export function snake(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
 
 export function camel(name: string): string {
   return name.replace(/_([a-z])/g, (_all, letter: string) => letter.toUpperCase())

@@ -1,7 +1,8 @@
 import { stripVTControlCharacters } from 'node:util'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { widthOf } from '../../src/cli/width.ts'
 import { describeWorld } from '../support/describe-world.ts'
+import { startProxy } from '../support/proxy.ts'
 import { environmentOf, sandman, type Typed } from './setup.ts'
 
 const UNKNOWN = `sbx_${'0'.repeat(26)}`
@@ -153,6 +154,32 @@ describeWorld(
       expect(lines.at(0)).toContain(`${id}  running  test  `)
       expect(lines.at(-1)).toContain(`${id}  suspended  test  `)
     })
+
+    test.each([['ls', '--id'], ['events']])(
+      '%s --watch says that the database is away, and goes on when it is back',
+      async (...command) => {
+        const { id } = await world().running()
+        const proxy = await startProxy(world().place.databaseUrl)
+        onTestFinished(() => proxy.close())
+        const enough = new AbortController()
+        let moment: 'before' | 'away' | 'after' = 'before'
+        const { code, out, err } = await ask([...command, id, '--watch'], {
+          env: { ...environmentOf(world()), DATABASE_URL: proxy.url },
+          signal: enough.signal,
+          onPrint({ out: printed, err: complained }) {
+            if (moment === 'before') {
+              moment = 'away'
+              void proxy.refuse()
+            } else if (moment === 'away' && complained !== '') {
+              moment = 'after'
+              void proxy.heal().then(() => world().fleet.pause(id))
+            } else if (/suspended/.test(printed)) enough.abort()
+          },
+        })
+        expect(err).toMatch(/^sandman: Postgres at \S+ does not answer: /)
+        expect([code, out.split('\n').filter((line) => line.includes('suspended')).length]).toEqual([0, 1])
+      },
+    )
 
     test('--watch draws in place on a terminal, and leaves it as it was; an operation that has settled ends it', async () => {
       const { id } = await world().running()

@@ -15,7 +15,7 @@ export type Typed = {
   onPrint?: (printed: { out: string; err: string }) => void
 }
 
-export type Printed = { code: number; out: string; err: string; bytes: Buffer; asked: string[] }
+type Printed = { code: number; out: string; err: string; bytes: Buffer; asked: string[] }
 
 /** The command line, in this process: all but the process itself is real. */
 export async function sandman(

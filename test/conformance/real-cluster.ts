@@ -1,6 +1,6 @@
 import { CoreV1Api, KubeConfig, type V1Pod, VersionApi } from '@kubernetes/client-node'
 
-export type RealCluster = {
+type RealCluster = {
   namespace: string
   /** It knows sidecars, and stops them when the agent has ended. */
   hasSidecars: boolean

@@ -393,10 +393,10 @@ describe('history', () => {
     const prune = (max: number) =>
       pruneEvents(database.db, { fleet: ledger.fleet, olderThanMs: 365 * 86_400_000, max, clock })
     const left = async () => (await listEvents(database.db, id)).map(({ type }) => type)
-    expect(await prune(2)).toBe(2)
+    expect(await prune(2)).toEqual({ forgotten: 2, isEnd: false })
     expect(await left()).toEqual(['pause_began', 'paused', 'execution_queued'])
-    expect(await prune(100)).toBe(2)
-    expect(await prune(100)).toBe(0)
+    expect(await prune(100)).toEqual({ forgotten: 2, isEnd: true })
+    expect(await prune(100)).toEqual({ forgotten: 0, isEnd: true })
     expect(await left()).toEqual(['paused'])
     await endExecution(database.db, { id: executionId, end: { status: 'cancelled', reason: 'cancelled' }, clock: old })
     expect(await left()).toEqual(['paused', 'execution_ended'])

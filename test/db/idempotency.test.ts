@@ -52,6 +52,33 @@ describe('an idempotency key', () => {
     expect(count).toBe(1)
   })
 
+  test('compares the thread that a spawn was asked for with, also when a new life has none any more', async () => {
+    const threaded = { idempotencyKey: key, spec: { template: 'a' }, agentThreadId: 'thread-1' }
+    const { sandbox } = await ledger.spawn(threaded)
+    const expectCompared = async () => {
+      expect(await ledger.spawn(threaded)).toMatchObject({ answer: 'repeated', sandbox: { id: sandbox.id } })
+      for (const agentThreadId of ['thread-2', undefined])
+        await expect(ledger.spawn({ ...threaded, agentThreadId })).rejects.toMatchObject({
+          code: 'idempotency_key_reused',
+        })
+    }
+    await expectCompared()
+    await ledger.drain(sandbox.id)
+    await ledger.ask(sandbox.id, 'kill')
+    await ledger.drain(sandbox.id)
+    await ledger.ask(sandbox.id, 'resume', { options: { if_lost: 'respawn' } })
+    await ledger.drain(sandbox.id)
+    expect(await ledger.sandbox(sandbox.id)).toMatchObject({ state: 'running', agent_thread_id: null })
+    await expectCompared()
+  })
+
+  test('of a spawn without a thread is not that of one with it', async () => {
+    await ledger.spawn({ idempotencyKey: key })
+    await expect(ledger.spawn({ idempotencyKey: key, agentThreadId: 'thread-1' })).rejects.toMatchObject({
+      code: 'idempotency_key_reused',
+    })
+  })
+
   test('cannot name two requests', async () => {
     const { id } = await ledger.at('running')
     const other = await ledger.at('running')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Ending } from '../../src/db/ending.ts'
 import { listEvents } from '../../src/db/events.ts'
-import type { Ending } from '../../src/db/settle.ts'
 import { failure } from '../../src/sandbox/failures.ts'
 import type { Kind, Options } from '../../src/sandbox/judge.ts'
 import { stoppedClock } from '../support/clock.ts'

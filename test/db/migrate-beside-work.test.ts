@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runningClock as clock } from '../../src/clock.ts'
-import { migrate } from '../../src/db/migrate.ts'
+import { MIGRATIONS, migrate } from '../../src/db/migrate.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { ledgerOn } from '../support/ledger.ts'
 import { migrateAsBefore } from '../support/older-schema.ts'
@@ -29,6 +29,7 @@ async function seenWaiting(): Promise<void> {
 const OPERATIONS = 'update sandman.operations set attempt = attempt'
 const SANDBOXES = 'update sandman.sandboxes set waiting = waiting'
 const EXECUTIONS = 'update sandman.executions set breaks = breaks'
+const CHECKPOINTS = 'update sandman.checkpoints set name = name'
 const READ = 'select from sandman.sandboxes'
 
 test.each([
@@ -37,6 +38,8 @@ test.each([
   ['0006_leases', 'sandboxes that were only read before', READ, SANDBOXES],
   ['0006_leases', 'executions, then sandboxes, as who ends one does', EXECUTIONS, SANDBOXES],
   ['0007_glance', 'sandboxes, then operations, as who asks does', SANDBOXES, OPERATIONS],
+  ['0008_guards', 'checkpoints, then sandboxes, as who settles may', CHECKPOINTS, SANDBOXES],
+  ['0008_guards', 'sandboxes, then checkpoints, as who puts to sleep does', SANDBOXES, CHECKPOINTS],
 ])(
   'workers go on while the database is migrated from %s, and neither is ended: %s',
   async (last, _what, first, second) => {
@@ -51,7 +54,7 @@ test.each([
     const late = (await spawn({ metadata: { owner: 'grace' } })).sandbox.id
     await worker.query(second)
     await worker.query('commit')
-    expect(await migrating).toEqual(['0007_glance', '0008_guards'].filter((name) => name > last))
+    expect(await migrating).toEqual(Object.keys(MIGRATIONS).filter((name) => name > last))
 
     const after = (await spawn({ metadata: { owner: 'joan' } })).sandbox.id
     const { rows } = await database.pool.query(

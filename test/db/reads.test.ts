@@ -2,10 +2,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeRunning } from '../../bench/rows.ts'
 import { runningClock as clock } from '../../src/clock.ts'
 import { type DbHandle, openDb } from '../../src/db/pool.ts'
+import { settleFree } from '../../src/db/settle.ts'
 import { takeFree } from '../../src/db/take.ts'
 import { Events } from '../../src/events.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
-import { ledgerOn } from '../support/ledger.ts'
+import { endingOf, ledgerOn } from '../support/ledger.ts'
 
 const AT_WORK = 300
 const MEASURED = 10
@@ -54,7 +55,7 @@ test('what an operation reads does not grow with how many others are under way',
   expect(((await reads()) - before) / MEASURED).toBeLessThan(READS_MAX)
 })
 
-test('nor does what several read that are taken at once', async () => {
+test('nor does what several read that are taken, and settled, at once', async () => {
   const ledger = ledgerOn(own.db, { fleet: 'many', clock })
   const ids = await makeRunning(own.pool, { fleet: 'many', count: AT_WORK + MEASURED })
   await own.pool.query('vacuum analyze')
@@ -62,6 +63,8 @@ test('nor does what several read that are taken at once', async () => {
   for (const id of ids) operationIds.push((await ledger.ask(id, 'pause')).operation.id)
   const before = await reads()
   const taken = await takeFree(own.db, { fleet: 'many', worker: 'worker', clock }, operationIds.slice(0, MEASURED))
-  expect(taken).toHaveLength(MEASURED)
+  expect(taken.size).toBe(MEASURED)
+  const attempted = [...taken.values()].map((each) => ({ attempt: each.attempt, ending: endingOf(each, 'works') }))
+  expect((await settleFree(own.db, attempted, clock)).size).toBe(MEASURED)
   expect(((await reads()) - before) / MEASURED).toBeLessThan(READS_MAX)
 })

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 if sys.version_info < (3, 10): sys.exit('it is older than 3.10')
 print(sys.executable, 'fastapi' if find_spec('fastapi') and find_spec('uvicorn') else 'bare', sep='\\n')`
 
-export type Python = { program: string; hasFastApi: boolean }
+type Python = { program: string; hasFastApi: boolean }
 
 /**
  * The Python that the README of the example makes, or the one of this machine. A machine that has only Node need not have one; then

@@ -12,7 +12,7 @@ export type Drive = (
   click?: string,
 ) => Promise<{ status: number; body: Shown }>
 
-export type Ask = (path: string, init?: { method?: string; body?: string; token?: string }) => Promise<Response>
+type Ask = (path: string, init?: { method?: string; body?: string; token?: string }) => Promise<Response>
 
 export const asking =
   (url: string): Ask =>

@@ -88,7 +88,7 @@ test('what could not be written down is kept, and written the next time', async 
   expect(events.count('tally.not_added')).toBe(1)
   events.emit('request.failed')
   await sql`alter table sandman.away rename to tallies`.execute(db)
-  await tally.close()
+  await tally.close(5_000)
   const look = { backend: 'test', call: 'look' }
   expect(await readTallies(db, 'kept')).toEqual([
     { name: 'sandman_provider_call_duration_seconds_bucket', labels: { ...look, le: '0.01' }, value: 2 },
@@ -99,12 +99,23 @@ test('what could not be written down is kept, and written the next time', async 
   ])
 })
 
+test('executions that are rung for again at once are each counted, as operations are', async () => {
+  const events = new Events()
+  const tally = new Tally({ db: world.db, fleet: 'rung', clock, events })
+  events.emit('operation.rung_again', { operationId: 'opn_1' })
+  events.emit('execution.rung_again', { executionIds: ['exe_1', 'exe_2', 'exe_3'] })
+  await tally.close(5_000)
+  expect(await readTallies(world.db, 'rung')).toEqual([
+    { name: 'sandman_operations_rung_again_total', labels: {}, value: 4 },
+  ])
+})
+
 test('there are only as many series as there are words, whatever an event says', async () => {
   const events = new Events()
   const tally = new Tally({ db: world.db, fleet: 'words', clock, events })
   for (let nth = 0; nth < 100; nth++)
     events.emit('operation.answered', { kind: `kind ${nth}`, backend: 'test', outcome: 'done', errorType: `"${nth}\n` })
-  await tally.close()
+  await tally.close(5_000)
   const [series, ...more] = await readTallies(world.db, 'words')
   expect(series).toMatchObject({ labels: { kind: 'other', error_type: 'other' }, value: 100 })
   expect(more).toEqual([])
@@ -131,7 +142,8 @@ test('trends are forgotten after a week, and what was counted in all is not', as
   const long = stoppedClock(new Date(Date.now() - TREND_KEEP_MS - 3_600_000).toISOString())
   await addTallies(world.db, { fleet, counted, clock: long })
   await addTallies(world.db, { fleet, counted, clock })
-  expect(await pruneTallies(world.db, { fleet, olderThanMs: TREND_KEEP_MS, max: 100, clock })).toBe(1)
+  const { forgotten } = await pruneTallies(world.db, { fleet, olderThanMs: TREND_KEEP_MS, max: 100, clock })
+  expect(forgotten).toBe(1)
   expect(await readTallies(world.db, fleet)).toEqual([{ name: 'some', labels: {}, value: 2 }])
   const asked = { fleet, withinMs: 2 * TREND_KEEP_MS, everyMs: 900_000, clock }
   expect(await readTrends(world.db, asked)).toMatchObject([{ name: 'some', value: 1 }])

@@ -1,5 +1,5 @@
-export type ParsedMetric = { name: string; type: string; help: string; samples: ParsedSample[] }
-export type ParsedSample = { name: string; labels: Record<string, string>; value: number }
+type ParsedMetric = { name: string; type: string; help: string; samples: ParsedSample[] }
+type ParsedSample = { name: string; labels: Record<string, string>; value: number }
 
 const SAMPLE = /^([a-z_]+)(?:\{(.*)\})? (-?[\d.e+-]+|\+Inf|NaN)$/
 const LABEL = /([a-z_]+)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)/y

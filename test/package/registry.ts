@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { ROOT, readJson } from './pack.ts'
 
-export type Registry = { url: string; asked: Set<string>; stop(): Promise<void> }
+type Registry = { url: string; asked: Set<string>; stop(): Promise<void> }
 
 type Version = { name: string; version: string; folder: string }
 

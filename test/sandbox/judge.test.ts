@@ -86,6 +86,13 @@ describe('what the caller allows', () => {
   })
 })
 
+// Checked by the compiler: `tsc` is what fails here.
+test('a misspelt option is none', () => {
+  // @ts-expect-error: it is called if_unsupported
+  const misspelt: Options = { if_unsuported: 'kill' }
+  expect(judge(ask('pause', misspelt), 'running', { able: false, busy: false })).toEqual(refused('pause_unsupported'))
+})
+
 test('what the database is given to pick from is what was judged, in every case', () => {
   for (const kind of KINDS) {
     const request = ask(kind)

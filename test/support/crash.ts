@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest'
 import type { Measured, WorkerOrder } from './worker-process.ts'
 import { QUICK, UNSCHEDULED, type World } from './world.ts'
 
-export type WorkerProcess = {
+type WorkerProcess = {
   child: ChildProcess
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
   /** Resolves when these operations are where the worker was told to die with them. */

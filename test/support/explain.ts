@@ -15,7 +15,7 @@ type Plan = {
 }
 
 /** What a statement has read: of which tables every row, and how many rows of all of them. */
-export type Cost = { scannedWhole: string[]; rows: number }
+type Cost = { scannedWhole: string[]; rows: number }
 
 /**
  * Runs statements as they are, only that each is explained by the server instead of answered: what it did, and what that cost.

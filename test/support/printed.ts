@@ -19,7 +19,7 @@ export function fillIn(page: string, parts: Record<string, string>): string {
   return filled
 }
 
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
@@ -84,8 +84,6 @@ const ABOUT: Record<BackendName, { page: string; is: string; needs: string }> = 
   },
   agentuity: { page: 'agentuity-backend.md', is: 'a sandbox at Agentuity', needs: '@agentuity/server' },
 }
-
-export const PEERS = Object.values(ABOUT).flatMap(({ needs }) => (needs ? [needs] : []))
 
 /** Each way to open a backend that changes what it can do. Nothing is asked of any provider. */
 const WAYS: Record<BackendName, readonly { when?: string; docker?: object; kubernetes?: object }[]> = {

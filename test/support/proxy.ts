@@ -17,6 +17,8 @@ export type FaultyProxy = {
   /** Resolves once so many connections have been reset since `reset`. */
   resets(times: number): Promise<void>
   hang(): void
+  /** Resolves once something was said since `hang`, and not let through. */
+  swallowed(): Promise<void>
   heal(): Promise<void>
   close(): Promise<void>
 }
@@ -25,6 +27,7 @@ export async function startProxy(targetUrl: string): Promise<FaultyProxy & { url
   const target = new URL(targetUrl)
   const pairs = new Set<[net.Socket, net.Socket]>()
   let hanging = false
+  let hasSwallowed = false
   let resetting = false
   let resets = 0
   const changed = new EventTarget()
@@ -47,7 +50,9 @@ export async function startProxy(targetUrl: string): Promise<FaultyProxy & { url
     }
     for (const [from, to] of [pair, [upstream, client]] as const) {
       from.on('data', (bytes) => {
-        if (!hanging) to.write(bytes)
+        if (!hanging) return to.write(bytes)
+        hasSwallowed = true
+        changed.dispatchEvent(new Event('swallowed'))
       })
       from.on('error', end)
       from.on('close', end)
@@ -86,6 +91,10 @@ export async function startProxy(targetUrl: string): Promise<FaultyProxy & { url
     },
     hang() {
       hanging = true
+      hasSwallowed = false
+    },
+    async swallowed() {
+      if (!hasSwallowed) await new Promise((resolve) => changed.addEventListener('swallowed', resolve, { once: true }))
     },
     async heal() {
       resetting = false

@@ -6,7 +6,7 @@ import type { EventName } from '../../src/events.ts'
 
 const MAIN = path.resolve(import.meta.dirname, '../../src/main.ts')
 
-export type LogLine = { event: EventName; [field: string]: unknown }
+type LogLine = { event: EventName; [field: string]: unknown }
 
 /** A real `sandman` process, whose log lines can be waited for. */
 export class SandmanProcess {
@@ -24,9 +24,16 @@ export class SandmanProcess {
       cwd,
       detached = false,
       main = MAIN,
-    }: { env?: Record<string, string | undefined>; cwd?: string; detached?: boolean; main?: string } = {},
+      node = process.execPath,
+    }: {
+      env?: Record<string, string | undefined>
+      cwd?: string
+      detached?: boolean
+      main?: string
+      node?: string
+    } = {},
   ) {
-    this.child = spawn(process.execPath, [main, ...args], {
+    this.child = spawn(node, [main, ...args], {
       cwd,
       detached,
       // Nothing of the shell that runs the tests, except where programs are.

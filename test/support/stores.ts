@@ -4,7 +4,7 @@ import { openStore } from '../../src/queues/bullmq/open-store.ts'
 import type { QueueStore, StoreOptions } from '../../src/queues/bullmq/store.ts'
 import { createDatabase } from './database.ts'
 
-export const STORE_KINDS = ['redis', 'postgres'] as const
+const STORE_KINDS = ['redis', 'postgres'] as const
 export type StoreKind = (typeof STORE_KINDS)[number]
 
 /** Where a test's queues are: a Redis, or a database of its own. */

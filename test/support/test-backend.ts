@@ -17,7 +17,7 @@ export function worldBackends(url: string, fleet: string): Backend[] {
   return [testBackend({ url, fleet }), testBackend({ url, fleet, name: 'plain', canPause: false, canSnapshot: false })]
 }
 
-export type TestBackendOptions = {
+type TestBackendOptions = {
   url: string
   /** Whose label all carries that it makes, and whose it sees. */
   fleet?: string

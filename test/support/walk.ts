@@ -42,10 +42,10 @@ export type Part = {
   rest: State | undefined
 }
 
-export type StoredOperation = Pick<OperationRow, 'id' | 'status' | 'outcome' | 'error'>
+type StoredOperation = Pick<OperationRow, 'id' | 'status' | 'outcome' | 'error'>
 
 /** What a request found when it arrived: its equal at the end of the line, or a sandbox that is being taken away. */
-export type Found = { equal: boolean; leaving: boolean }
+type Found = { equal: boolean; leaving: boolean }
 
 type Moment = {
   /** How many requests have arrived. */

@@ -23,7 +23,7 @@ export const TOKENS: Token[] = [
 export const WRONG = 'wrong-wrong-wrong-wrong'
 
 export type Ask = (path: string, init?: RequestInit & { headers?: Record<string, string> }) => Promise<Response>
-export type Site = { ask: Ask; routes: Routes; events: RecordedEvents }
+type Site = { ask: Ask; routes: Routes; events: RecordedEvents }
 
 /** A fleet that all tests of a file ask, through sites of their own. */
 export function useFleet(): { fleet(): Fleet; open(options?: AppOptions, also?: (routes: Routes) => void): Site } {

@@ -1,4 +1,5 @@
 import { BACKEND_NAMES } from '../../backends/names.ts'
+import { TAG_CHARS_MAX, TAGS_MAX } from '../../fleet/bounds.ts'
 import { STATES } from '../../sandbox/states.ts'
 import { defineCommand } from '../command.ts'
 import { json, key, paging, quiet, SANDBOX, watch } from '../options.ts'
@@ -14,7 +15,7 @@ export const ls = defineCommand({
       value: '<key=value>',
       is: 'pair',
       many: true,
-      help: 'Only those with this in their metadata: text, a number, true or false on its first level, of 256 characters at most. Of each sandbox, 64 such values can be searched, those with the shortest names.',
+      help: `Only those with this in their metadata: text, a number, true or false on its first level, of ${TAG_CHARS_MAX} characters at most. Of each sandbox, ${TAGS_MAX} such values can be searched, those with the shortest names.`,
     },
     id: { value: '<prefix>', help: 'Only those whose id begins like this.' },
     ...paging,

@@ -1,3 +1,4 @@
+import { quote } from '../../quote-word.ts'
 import type { Command, Option } from '../command.ts'
 import { optionsOf } from '../help.ts'
 import { argumentOf, offersOf } from './words.ts'
@@ -55,9 +56,4 @@ function argumentSpecs(command: Command, commands: readonly Command[]): string[]
   if (!first) return rest
   const action = ids ? `_sandman_ids ${ids}` : `(${words.join(' ')})`
   return [quote(`${first.many ? '*' : '1'}:${first.name}:${action}`), ...rest]
-}
-
-/** Inside of single quotes nothing means anything; a colon separates, and has to be said otherwise. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
 }

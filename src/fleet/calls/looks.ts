@@ -1,6 +1,7 @@
 import { listEvents } from '../../db/events.ts'
+import type { FoundSandbox } from '../../db/json-row.ts'
 import { listNewest } from '../../db/newest.ts'
-import { type FoundSandbox, findSandbox, listSandboxes } from '../../db/sandboxes.ts'
+import { findSandbox, listSandboxes } from '../../db/sandboxes.ts'
 import { isIdOf } from '../../sandbox/ids.ts'
 import type { Fleet } from '../fleet.ts'
 import { checkHealth } from '../health.ts'

@@ -42,7 +42,7 @@ async function lookAgain<T>({ events }: FleetContext, look: () => Promise<T[]>):
   try {
     return (await withDeadline(LAST_LOOK_MS, 'the last look', look))[0]
   } catch (error) {
-    events.emit('operation.wait_failed', { error })
+    events.emit('wait.failed', { error })
     return undefined
   }
 }

@@ -2,17 +2,16 @@ import { DelayedError, type Job, UnrecoverableError, WaitingError, type Worker }
 import { withDeadline } from '../../deadline.ts'
 import { describeError, isSandmanError } from '../../errors.ts'
 import type { Events } from '../../events.ts'
+import { HAND_OVER_MS } from '../../grace.ts'
 import { withLogFields } from '../../logger.ts'
 import { tagIds } from '../../tracing.ts'
 import { parsePayload, type QueueDefinition } from '../define.ts'
 import type { Outcome } from '../outcome.ts'
 import type { QueueStore } from './store.ts'
 
-export type JobContext = {
+type JobContext = {
   /** Aborted when the job must stop now: its worker is stopping, or has lost it to another. */
   signal: AbortSignal
-  attempt: number
-  isLastAttempt: boolean
   /** When the job was made. */
   madeAt: Date
 }
@@ -20,8 +19,8 @@ export type JobContext = {
 export type Handler<Payload> = (payload: Payload, context: JobContext) => Promise<Outcome>
 
 export type Consumer = {
-  /** Takes no more jobs, lets those in flight finish within the grace period, and hands back the rest. */
-  stop(graceMs: number): Promise<void>
+  /** Takes no more jobs, lets those in flight finish within some time, and hands back the rest within some more. */
+  stop(workMs: number, handBackMs?: number): Promise<void>
 }
 
 /** How often a worker looks for jobs that others left behind. With the lock, the bound on how long a crash delays a job. */
@@ -31,11 +30,6 @@ const STALLS_MAX = 100
 const RETRY_FETCH_MS = 1_000
 /** What no further attempt can change. */
 const FINAL = ['payload_invalid', 'operation_not_found', 'execution_not_found'] as const
-/**
- * The end of the grace period is for handing back, which is one command a job. A store that cannot take a job back now gets
- * it when the job's lock runs out.
- */
-const HAND_BACK_MS = 2_000
 
 type ConsumeOptions<Payload> = {
   store: QueueStore
@@ -65,9 +59,8 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
         interruption.signal.throwIfAborted()
         events.emit('job.started')
         const signal = lost ? AbortSignal.any([lost, interruption.signal]) : interruption.signal
-        const isLastAttempt = attempt >= queue.attemptsMax
         const madeAt = new Date(job.timestamp + (job.opts.delay ?? 0))
-        const working = handler(payload as Payload, { signal, attempt, isLastAttempt, madeAt })
+        const working = handler(payload as Payload, { signal, madeAt })
         const outcome = await unlessAborted(working, interruption.signal)
         if (outcome.kind === 'snoozed') {
           await job.moveToDelayed(Date.now() + outcome.delayMs, token)
@@ -130,8 +123,8 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
 
   let stopping: Promise<void> | undefined
   return {
-    stop(graceMs) {
-      stopping ??= stopWorker(worker, interruption, graceMs)
+    stop(workMs, handBackMs = HAND_OVER_MS) {
+      stopping ??= stopWorker(worker, interruption, { workMs, handBackMs })
       // After it has begun to stop, or it would fetch them itself.
       if (queue.handsOverAtOnce) interruption.abort()
       return stopping
@@ -139,10 +132,14 @@ export function consume<Payload>({ store, queue, handler, workerName, events }: 
   }
 }
 
-async function stopWorker(worker: Worker, interruption: AbortController, graceMs: number): Promise<void> {
-  const workMs = Math.max(0, graceMs - HAND_BACK_MS)
+async function stopWorker(
+  worker: Worker,
+  interruption: AbortController,
+  { workMs, handBackMs }: { workMs: number; handBackMs: number },
+): Promise<void> {
   const interrupt = setTimeout(() => interruption.abort(), workMs)
-  await withDeadline(workMs + HAND_BACK_MS, 'the store', () => worker.close()).catch(() => {})
+  // A store that cannot take a job back now gets it when the job's lock runs out.
+  await withDeadline(workMs + handBackMs, 'the store', () => worker.close()).catch(() => {})
   clearTimeout(interrupt)
 }
 

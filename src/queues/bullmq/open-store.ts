@@ -12,9 +12,9 @@ export function openStore(options: StoreOptions): QueueStore {
       : openRedisStore(options.redisUrl, options, watch)
   return {
     ...store,
-    async close() {
+    async close(withinMs) {
       watch.end()
-      await store.close()
+      await store.close(withinMs)
     },
   }
 }

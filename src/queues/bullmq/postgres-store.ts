@@ -64,7 +64,7 @@ export function openPostgresStore(
       return { version: `Postgres ${rows[0]?.version}`, clockMs: rows[0]?.clock_ms ?? 0, evictionPolicy: undefined }
     },
     report: watch.report,
-    close: () => closePool(pool),
+    close: (withinMs) => closePool(pool, withinMs),
   }
 }
 

@@ -8,7 +8,7 @@ import { ask, PRODUCE_MS, type QueueStore } from './store.ts'
 /** So many times in a row a scheduled job may be late before it is taken to be lost. */
 const SCHEDULE_LATE = 5
 
-export type QueueCounts = {
+type QueueCounts = {
   waiting: number
   active: number
   delayed: number
@@ -93,10 +93,11 @@ export class Producer {
   }
 
   /** A store that is away cannot say goodbye, and is not waited for. */
-  async close(): Promise<void> {
+  async close(withinMs = PRODUCE_MS): Promise<void> {
+    const beganAtMs = performance.now()
     const closing = [...this.#queues.values()].map(({ queue }) => queue.close())
-    await withDeadline(PRODUCE_MS, this.store.where, () => Promise.allSettled(closing)).catch(() => {})
-    await this.store.close()
+    await withDeadline(withinMs, this.store.where, () => Promise.allSettled(closing)).catch(() => {})
+    await this.store.close(Math.max(0, withinMs - (performance.now() - beganAtMs)))
   }
 
   /** BullMQ remembers for ever that a queue could not be opened, so one that failed is thrown away and opened anew. */

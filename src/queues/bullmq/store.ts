@@ -22,7 +22,8 @@ export type QueueStore = {
   look(): Promise<StoreFacts>
   /** Errors that BullMQ raises outside of any call: a lost connection is said once, anything else each time. */
   report(error: unknown): void
-  close(): Promise<void>
+  /** Connections that are busy for longer are cut. */
+  close(withinMs?: number): Promise<void>
 }
 
 export type StoreOptions = {

@@ -10,7 +10,7 @@ import { type QueryReader, queryReader } from './query.ts'
 import { parse, type Reader, reader } from './request-schema.ts'
 
 /** What a handler is given: all that it needs of a request, read and checked. */
-export type Asked<Query, Body> = {
+type Asked<Query, Body> = {
   c: WebContext
   /** The id in the path, if there is one. Whether there is such a thing is for the fleet to say. */
   id: string

@@ -1,20 +1,20 @@
 import type { Fleet } from '../../fleet/fleet.ts'
 import type { OutputPiece } from '../../fleet/output.ts'
-import { KEEP_ALIVE_MS } from '../keep-alive.ts'
 import { explain, problemBody } from '../problem.ts'
+import { SIGN_OF_LIFE_MS } from '../sign-of-life.ts'
 import { encode } from './answer-schema.ts'
 import { ExecutionBody } from './answers.ts'
 import { textPieces } from './text-pieces.ts'
 
 export const ENCODINGS = ['text', 'base64'] as const
-export type Encoding = (typeof ENCODINGS)[number]
+type Encoding = (typeof ENCODINGS)[number]
 
 type Reading = {
   executionId: string
   from: number
   encoding: Encoding
   signal: AbortSignal
-  keepAliveMs?: number
+  signOfLifeMs?: number
 }
 
 /**
@@ -22,7 +22,7 @@ type Reading = {
  * and no more; and when the reader goes, so does whatever waits for the next piece.
  */
 export function streamEvents(fleet: Fleet, reading: Reading): ReadableStream<Uint8Array> {
-  const { keepAliveMs = KEEP_ALIVE_MS, signal } = reading
+  const { signOfLifeMs = SIGN_OF_LIFE_MS, signal } = reading
   const leaving = new AbortController()
   const events = eventsOf(fleet, reading, AbortSignal.any([signal, leaving.signal]))
   const utf8 = new TextEncoder()
@@ -31,7 +31,7 @@ export function streamEvents(fleet: Fleet, reading: Reading): ReadableStream<Uin
     {
       async pull(controller) {
         next ??= events.next()
-        const quiet = timer(keepAliveMs)
+        const quiet = timer(signOfLifeMs)
         const first = await Promise.race([next, quiet.over])
         quiet.cancel()
         if (first === undefined) return controller.enqueue(utf8.encode(': still here\n\n'))

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { snake } from '../../wire/naming.ts'
+import { snake } from '../../snake-case.ts'
 import { invalid, isRecord, parse, type Reader, wireSchema } from './request-schema.ts'
 
 export type QueryReader<Read> = Reader<Read> & {

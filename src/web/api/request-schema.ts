@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { DURATION, parseDurationMs, printDuration } from '../../duration.ts'
 import { SandmanError } from '../../errors.ts'
 import { DURATIONS } from '../../fleet/requests.ts'
-import { snake } from '../../wire/naming.ts'
+import { snake } from '../../snake-case.ts'
 import type { FieldProblem } from '../problem.ts'
 
 /** Something that reads what came over the wire, and can say what it takes. */
@@ -29,7 +29,8 @@ export function wireSchema(library: z.ZodType): z.ZodType {
     const { defaultValue } = library.def
     return wireSchema(inner).prefault(DURATIONS.has(inner) ? printDuration(defaultValue as number) : defaultValue)
   }
-  // Its own first check takes anything, so that it can say more than that it is no object.
+  // The library's first check takes anything, so that its message says more than that this is no object; in the document it is
+  // one.
   return library instanceof z.ZodPipe && isRecord(library)
     ? library.meta({ type: 'object', additionalProperties: true })
     : library

@@ -145,7 +145,7 @@ const executions = defineEndpoint({
   query: queryReader(z.strictObject(without(ExecutionsRequest.shape, ['sandboxId']))),
   answers: { 200: pageOf(ExecutionBody) },
   async handle(fleet, { c, id, query }) {
-    const sandbox = await fleet.get(id) // of one that there is not, none would be listed
+    const sandbox = await fleet.get(id) // or an unknown sandbox would seem to have none
     return replyWithPage(c, await fleet.executions({ ...query, sandboxId: sandbox.id }))
   },
 })

@@ -1,3 +1,5 @@
+import { TAG_CHARS_MAX, TAGS_MAX } from '../../fleet/bounds.ts'
+
 /** What is said of every field that can be sent. The schemas say what it may be. */
 
 export const BODY_WORDS: Record<string, string> = {
@@ -48,8 +50,7 @@ export const QUERY_WORDS: Record<string, string> = {
   state: 'Only those in this state.',
   backend: 'Only those of this backend.',
   id: 'Only those whose id begins so.',
-  'metadata.*':
-    'Only those whose metadata has this value under this name, as in `metadata.user=u1`. Compared as text. Nothing is found by what is nested, null, or longer than 256 characters; and of one sandbox by no more than 64 of its values, those with the shortest names.',
+  'metadata.*': `Only those whose metadata has this value under this name, as in \`metadata.user=u1\`. Compared as text. Nothing is found by what is nested, null, or longer than ${TAG_CHARS_MAX} characters; and of one sandbox by no more than ${TAGS_MAX} of its values, those with the shortest names.`,
   status: 'Only those with this status.',
   sandbox_id: 'Only those of this sandbox.',
   cursor: 'The `next_cursor` of the page before.',

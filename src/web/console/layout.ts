@@ -3,7 +3,7 @@ import { VERSION } from '../../version.ts'
 import { assetPath } from './assets.ts'
 import type { Html, View } from './view.ts'
 
-export type PageParts = {
+type PageParts = {
   title: string
   /** Which of the places in the head of the page this belongs to. */
   place?: 'front' | 'sandboxes' | 'reference'

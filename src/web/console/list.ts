@@ -13,7 +13,7 @@ import { type Html, type View, withQuery } from './view.ts'
 export const PAGE_SIZE = 50
 
 /** What is looked for, as it stands in the address of the page. */
-export type Filters = { id: string; state: string; backend: string; metadata: string }
+type Filters = { id: string; state: string; backend: string; metadata: string }
 
 export function filtersIn(query: (name: string) => string | undefined): Filters {
   return {

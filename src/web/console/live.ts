@@ -3,9 +3,9 @@ import { streamSSE } from 'hono/streaming'
 import { isSandmanError } from '../../errors.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import { ChangesRequest, parseRequest } from '../../fleet/requests.ts'
-import { KEEP_ALIVE_MS } from '../keep-alive.ts'
 import { explain, problem } from '../problem.ts'
 import type { Routes, WebContext } from '../routes.ts'
+import { SIGN_OF_LIFE_MS } from '../sign-of-life.ts'
 import { type Watched, watchedIn } from './live-path.ts'
 import { readable } from './terminal.ts'
 
@@ -28,9 +28,16 @@ export function serveLive(routes: Routes, fleet: Fleet): void {
       return problem(c, 503, { errorType: 'too_many_streams', message, retryable: true })
     }
     const watched = watchedIn((name) => c.req.query(name))
-    const refused = await refusal(c, fleet, watched)
-    if (refused) return refused
+    // Before anything is waited for, or of many who come at once all would find room.
     streams++
+    let isRefused = true
+    try {
+      const refused = await refusal(c, fleet, watched)
+      if (refused) return refused
+      isRefused = false
+    } finally {
+      if (isRefused) streams--
+    }
     return streamSSE(c, async (stream) => {
       const ending = new AbortController()
       const end = () => ending.abort(new Error('the page was left'))
@@ -79,7 +86,7 @@ function sources(
   return [
     async (say) => {
       for (;;) {
-        await sleep(KEEP_ALIVE_MS, undefined, { signal })
+        await sleep(SIGN_OF_LIFE_MS, undefined, { signal })
         await say({ event: 'alive', data: '' })
       }
     },

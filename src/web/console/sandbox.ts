@@ -13,7 +13,7 @@ import { timeline } from './timeline.ts'
 import { ageOf, span } from './times.ts'
 import type { Html, View } from './view.ts'
 
-export type SandboxParts = {
+type SandboxParts = {
   sandbox: Sandbox
   why: Why
   wholeStory: boolean

@@ -4,7 +4,7 @@ import { asExecution, asInfo, asJob, asListed, asSnapshot, newId, type Settings 
 import { ApiError, conflict, done, type Reply } from './replies.ts'
 import type { Match } from './routes.ts'
 
-export type Asking = Match & {
+type Asking = Match & {
   body: Record<string, unknown>
   query: URLSearchParams
   /** Where whoever asks has found this server. */

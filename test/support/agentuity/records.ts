@@ -4,7 +4,7 @@ import type { Machine, Started } from './machine.ts'
 export type Status = 'creating' | 'idle' | 'running' | 'stopping' | 'suspended' | 'terminated' | 'failed'
 
 export type SandboxEvent = { eventId: string; sandboxId: string; type: string; event: object; createdAt: string }
-export type DiskCheckpoint = { id: string; name: string; createdAt: string; parent: string }
+type DiskCheckpoint = { id: string; name: string; createdAt: string; parent: string }
 export type Snapshot = { id: string; name: string; of: string; createdAt: string; sizeBytes: number; files: string }
 
 /** What was asked for when it was made. */

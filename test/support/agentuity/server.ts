@@ -14,7 +14,7 @@ import { ApiError, type Reply, send } from './replies.ts'
 import { match, type Route } from './routes.ts'
 
 /** What was asked, in the order in which it came. */
-export type Asked = {
+type Asked = {
   route: Route
   name: string
   body: Record<string, unknown>

@@ -49,7 +49,7 @@ function whyNotPrivate(): string | undefined {
  * A private `dockerd`, which shares nothing with one that may be on this machine: folders, socket, cgroup and mounts of its own, and
  * no network. It ends with this process, however that ends.
  */
-export async function startEngine(): Promise<TestEngine> {
+async function startEngine(): Promise<TestEngine> {
   const [dockerd, busybox, runsc] = await installed()
   const folder = await mkdtemp(path.join(os.tmpdir(), PREFIX))
   const socketPath = path.join(folder, 'docker.sock')

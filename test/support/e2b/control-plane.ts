@@ -5,7 +5,7 @@ import { asDetail, asSandbox, type Listed, type Snapshot } from './records.ts'
 import { ApiError, type Reply } from './replies.ts'
 import type { ControlRoute } from './routes.ts'
 
-export type ControlCall = {
+type ControlCall = {
   route: ControlRoute
   /** Of the sandbox, or of the template. */
   name: string

@@ -10,7 +10,7 @@ import type { DataRoute } from './routes.ts'
 import { RpcError } from './rpc.ts'
 import type { Selector, Vm } from './vm.ts'
 
-export type DataCall = {
+type DataCall = {
   route: DataRoute
   name: string
   port: number

@@ -5,7 +5,7 @@ import type { Reply } from './replies.ts'
 import { frame, lastFrame, RpcError, STREAM_HEADERS } from './rpc.ts'
 import type { Vm } from './vm.ts'
 
-export type StreamOptions = {
+type StreamOptions = {
   keepaliveMs: number
   /** Zero is for ever. */
   deadlineMs: number

@@ -67,7 +67,7 @@ export type Listed = {
 
 /** The same for all, since there are no clients any more. */
 const CLIENT_ID = '6532622b'
-export const ENVD_VERSION = '0.6.13'
+const ENVD_VERSION = '0.6.13'
 const MACHINE = { cpuCount: 2, memoryMB: 512, diskSizeMB: 1024 }
 
 const CHARACTERS = 'abcdefghijklmnopqrstuvwxyz0123456789'

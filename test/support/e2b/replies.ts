@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 /** What is sent back: something whole, or something that goes on. */
-export type WholeReply = { status: number; headers?: Record<string, string>; body?: unknown }
+type WholeReply = { status: number; headers?: Record<string, string>; body?: unknown }
 export type Reply =
   | WholeReply
   | {

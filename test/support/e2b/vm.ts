@@ -9,7 +9,7 @@ import { freeze, killAll, MARK, thaw } from './machine.ts'
 import { RpcError } from './rpc.ts'
 
 export type Selector = { pid?: number; tag?: string }
-export type Boot = {
+type Boot = {
   id: string
   folder: string
   templateId: string

@@ -5,7 +5,7 @@ import type { Resource } from './resources.ts'
 import type { Store } from './store.ts'
 import { notSupported } from './validation.ts'
 
-export type DeleteOptions = {
+type DeleteOptions = {
   graceSeconds: number | undefined
   propagation: string | undefined
   uid: string | undefined

@@ -9,7 +9,7 @@ export const CLAIMS = `sandboxclaims.${GROUP}`
 export const POOLS = `sandboxwarmpools.${GROUP}`
 export const TEMPLATES = `sandboxtemplates.${GROUP}`
 
-export type ClaimSpec = {
+type ClaimSpec = {
   warmPoolRef: { name: string }
   lifecycle?: {
     shutdownTime?: string
@@ -20,12 +20,12 @@ export type ClaimSpec = {
   env?: { name: string; value: string; containerName?: string }[]
   volumeClaimTemplates?: NonNullable<Blueprint['volumeClaimTemplates']>
 }
-export type PoolSpec = {
+type PoolSpec = {
   replicas: number
   sandboxTemplateRef: { name: string }
   updateStrategy: { type: 'Recreate' | 'OnReplenish' }
 }
-export type TemplateSpec = Blueprint & { envVarsInjectionPolicy?: string; volumeClaimTemplatesPolicy?: string }
+type TemplateSpec = Blueprint & { envVarsInjectionPolicy?: string; volumeClaimTemplatesPolicy?: string }
 
 export const claimSpec = (claim: KubeObject) => claim.spec as ClaimSpec
 export const poolSpec = (pool: KubeObject) => pool.spec as PoolSpec

@@ -1,7 +1,4 @@
-export type Pull =
-  | 'pulled'
-  | { reason: 'InvalidImageName'; message: string }
-  | { reason: 'ErrImagePull'; message: string }
+type Pull = 'pulled' | { reason: 'InvalidImageName'; message: string } | { reason: 'ErrImagePull'; message: string }
 
 const REFERENCE =
   /^(?<name>(?:[a-zA-Z0-9.-]+(?::\d+)?\/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::(?<tag>\w[\w.-]{0,127}))?(?:@(?<digest>sha256:[a-f0-9]{64}))?$/

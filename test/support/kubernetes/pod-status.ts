@@ -5,7 +5,7 @@ import type { Slot } from './slot.ts'
 /** What became of the whole pod, whatever its containers say. */
 export type PodVerdict = { phase: string; reason?: string; message?: string; dropStatuses?: boolean }
 
-export type PodFacts = {
+type PodFacts = {
   slots: readonly Slot[]
   isInitialized: boolean
   isOver: boolean

@@ -70,7 +70,7 @@ const isEmpty = (value: unknown) => Object.keys(objectAt(value)).length === 0
 const RESTART_POLICIES = ['Always', 'OnFailure', 'Never']
 
 /** Also of the pods that others make from a template. */
-export function checkSpec(at: string, spec: Json, minor: number): Cause[] {
+function checkSpec(at: string, spec: Json, minor: number): Cause[] {
   const volumes = new Set(listAt(spec.volumes).map((volume) => objectAt(volume).name))
   const names = new Set<unknown>()
   const check = (field: string, container: Json): Cause[] => {

@@ -10,7 +10,7 @@ export type Rule = {
   resourceNames?: readonly string[]
 }
 
-export type Wanted = {
+type Wanted = {
   verb: string
   resource: Pick<Resource, 'group' | 'plural' | 'kind'>
   subresource: string
@@ -18,7 +18,7 @@ export type Wanted = {
   name: string
 }
 
-export const USER = 'system:serviceaccount:agents:sandman'
+const USER = 'system:serviceaccount:agents:sandman'
 
 /** Throws where no rule allows it. */
 export function authorize(rules: readonly Rule[], wanted: Wanted): void {

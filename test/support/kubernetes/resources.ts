@@ -3,7 +3,7 @@ import type { KubeObject } from './objects.ts'
 import { PATCH_TYPES } from './patches.ts'
 
 /** What is particular to a kind of object. All of it is about objects in the version that is stored. */
-export type Rules = {
+type Rules = {
   /** What the server fills in. */
   prepare?: (object: KubeObject) => void
   validate?: (object: KubeObject) => Cause[]

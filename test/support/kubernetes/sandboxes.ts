@@ -12,7 +12,7 @@ export type Blueprint = Json & {
   volumeClaimTemplates?: (Json & { metadata: { name: string; labels?: Record<string, string> }; spec: Json })[]
   service?: boolean
 }
-export type SandboxSpec = Blueprint & {
+type SandboxSpec = Blueprint & {
   operatingMode: 'Running' | 'Suspended'
   shutdownTime?: string
   shutdownPolicy?: 'Delete' | 'Retain'

@@ -3,7 +3,7 @@ import { rfc3339 } from './objects.ts'
 import type { ContainerSpec } from './pods.ts'
 import type { Container, ContainerEnd } from './runtime/runtime.ts'
 
-export type Terminated = {
+type Terminated = {
   exitCode: number
   reason: string
   message?: string
@@ -11,7 +11,7 @@ export type Terminated = {
   finishedAt: string | null
   containerID: string
 }
-export type ContainerState =
+type ContainerState =
   | { waiting: { reason: string; message?: string } }
   | { running: { startedAt: string } }
   | { terminated: Terminated }

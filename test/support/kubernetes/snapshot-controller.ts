@@ -22,7 +22,7 @@ import type { Change } from './store.ts'
 import type { Volumes } from './volumes.ts'
 
 /** What can go wrong with snapshots. */
-export type SnapshotFault =
+type SnapshotFault =
   /** None is taken, and that is said. */
   | 'trigger'
   /** A pod begins afresh, and nothing is said. */

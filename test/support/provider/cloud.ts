@@ -20,7 +20,7 @@ export type FakeInstance = {
   agents: Map<string, FakeAgent>
 }
 
-export type FakeCheckpoint = {
+type FakeCheckpoint = {
   ref: string
   of: string
   /** What nobody has labelled is in nobody's list. */

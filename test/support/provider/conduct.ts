@@ -1,9 +1,9 @@
 import type { FakeAgent } from './agent.ts'
 
 /** What may happen to a stream that began well: after so many bytes it is reset, ends as if there were no more, or hangs. */
-export type StreamFault = { afterBytes: number; afterMs?: number; how: 'reset' | 'end' | 'hang' }
+type StreamFault = { afterBytes: number; afterMs?: number; how: 'reset' | 'end' | 'hang' }
 
-export type FakePage = { items: { ref: string }[]; next: string | null }
+type FakePage = { items: { ref: string }[]; next: string | null }
 
 export const HONEST = {
   losesCheckpoints: false,

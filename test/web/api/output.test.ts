@@ -155,7 +155,7 @@ describe('the output of an execution', () => {
   test('says that it is still there while nothing is printed', async () => {
     const { execution, agent } = await work(world)
     const { signal } = new AbortController()
-    const reading = { executionId: execution.id, from: 0, encoding: 'text', signal, keepAliveMs: 1 } as const
+    const reading = { executionId: execution.id, from: 0, encoding: 'text', signal, signOfLifeMs: 1 } as const
     const events = eventsIn(streamEvents(world.fleet, reading))
     for (let nth = 0; nth < 3; nth++) expect((await events.next()).value).toEqual({ comment: 'still here' })
     agent.write('at last')

@@ -10,7 +10,7 @@ import { ENDPOINTS } from '../../../src/web/api/endpoints.ts'
 import { createApp } from '../../../src/web/app.ts'
 import { HERE } from '../../support/here.ts'
 
-export type Told = {
+type Told = {
   status: number
   headers: Headers
   // biome-ignore lint/suspicious/noExplicitAny: what is asked for here is what the schemas have already looked at
@@ -69,7 +69,7 @@ export function checkAnswer(method: string, path: string, { status, headers, bod
   expect(schema.parse(body)).toEqual(body)
 }
 
-export function matches(pattern: string, path: string): boolean {
+function matches(pattern: string, path: string): boolean {
   const [plain = ''] = path.split('?')
   return new RegExp(`^${pattern.replaceAll(':id', '[^/]+')}$`).test(plain)
 }

@@ -113,6 +113,22 @@ describe('a stream', () => {
     await expect.poll(async () => (await open()).status).toBe(200)
     await Promise.all(streams.slice(1).map(({ body }) => body?.cancel()))
   })
+
+  test('is given to no more than there is room for when many come at once, and to as many after those that were refused', async () => {
+    const app = createApp(fleet)
+    const openAll = (query: string, count: number) => {
+      const init = { headers: { host: '127.0.0.1' } }
+      const opening = Array.from({ length: count }, async () =>
+        app.request(`http://127.0.0.1/live?${query}`, init, HERE),
+      )
+      return Promise.all(opening)
+    }
+    const unknown = await openAll(`execution=exe_${'0'.repeat(26)}`, STREAMS_MAX)
+    expect(new Set(unknown.map(({ status }) => status))).toEqual(new Set([404]))
+    const opened = await openAll('overview=yes', STREAMS_MAX + 44)
+    expect(opened.filter(({ status }) => status === 200)).toHaveLength(STREAMS_MAX)
+    await Promise.all(opened.map(({ body }) => body?.cancel()))
+  })
 })
 
 describe('a page', () => {

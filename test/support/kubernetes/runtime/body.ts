@@ -9,7 +9,7 @@ import { beModest, exitCodeOf, findProcesses, killAll, killOnce, launch, MARK, t
 
 export type Exit = { exitCode: number; at: Date }
 type Born = { mark: string; folder: string; command: string[]; memoryBytesMax: number | undefined }
-export type Hear = (from: LogStream, bytes: Buffer) => void
+type Hear = (from: LogStream, bytes: Buffer) => void
 
 /** When nothing was said for so many turns, nothing is left in the pipes. */
 const SILENT_TURNS = 3

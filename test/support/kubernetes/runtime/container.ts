@@ -31,7 +31,7 @@ export type ContainerEnd = {
 }
 
 /** What all containers of a runtime share. */
-export type Surroundings = { clock: LogClock; watch: MemoryWatch }
+type Surroundings = { clock: LogClock; watch: MemoryWatch }
 
 const KILLED = 137
 const NOT_STARTED = 128

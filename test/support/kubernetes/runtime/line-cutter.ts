@@ -1,5 +1,5 @@
 /** The longest line that a runtime writes as one. */
-export const LINE_BYTES_MAX = 16 * 1024
+const LINE_BYTES_MAX = 16 * 1024
 
 const NEWLINE = 10
 

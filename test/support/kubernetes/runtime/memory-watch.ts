@@ -13,7 +13,7 @@ const LATE_MS = 500
 /** What becomes of programs that do not expect to be refused memory: SIGTRAP, SIGABRT, SIGBUS, SIGSEGV. */
 const BROKEN: number[] = [133, 134, 135, 139]
 
-export type Watched = { mark: string; memoryBytesMax: number; onKill(): void }
+type Watched = { mark: string; memoryBytesMax: number; onKill(): void }
 
 type Look = { bytes: number; atMs: number }
 

@@ -10,7 +10,6 @@ import { freeze, killAll, thaw } from './processes.ts'
 
 export type { Container, ContainerAsked, ContainerEnd } from './container.ts'
 export { ExecFailed, type ExecProcess } from './exec.ts'
-export type { ContainerLog, LogEntry } from './log.ts'
 export type { MemoryImage } from './memory-image.ts'
 
 export type RuntimeOptions = {

@@ -1,2 +1,2 @@
 /** A stream that has nothing to say says so this often: sooner than any proxy takes silence for the end of a connection. */
-export const KEEP_ALIVE_MS = 15_000
+export const SIGN_OF_LIFE_MS = 15_000
