@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { openLane } from './lane.ts'
 import { moment } from './moment.ts'
 import { type Bench, type Result, type Row, STORES, type Store } from './section.ts'
@@ -7,10 +8,12 @@ import { MEASURED_KINDS } from './subjects/order.ts'
 
 /** Of those who ask first, the time is that of connections being made and code being compiled. */
 const WARM_UP = 20
+/** Low load: whoever asks right after somebody else waits for the moment that is kept between two notices (`fleet/announcer.ts`). */
+const REST_MS = 25
 
 /**
  * From the request to the end of its operation while there is nothing else to do: until it has settled, and until who waits for it
- * has its answer. Beside it the same way of a job of BullMQ that does nothing. One after the other, in turns.
+ * has its answer. Beside it the same way of a job of BullMQ that does nothing. One after the other, in turns, with a rest between them.
  */
 export async function latency(bench: Bench): Promise<Result> {
   const figures: Record<string, Figures> = {}
@@ -45,6 +48,7 @@ async function measure({ servers, sizes }: Bench, store: Store): Promise<Figures
       rung.push(moment())
       await bare.ring(kind, 1)
       completed.push(await completing)
+      await sleep(REST_MS)
     }
     const settled = await worker.ask<number[]>('settledAt')
     const waits = (ends: number[], starts: number[]) =>

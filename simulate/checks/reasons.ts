@@ -90,11 +90,13 @@ const WITHOUT: Record<ExecutionReason, string> = {
   cancelled: 'nobody has asked for that',
 }
 
-/** When the incarnation that it ran in has ceased to run, since it was asked for. */
-function falls({ scene, execution, endedAtMs }: Case): Fall[] {
-  return scene.world.cloud.falls.filter(
-    ({ sandboxId, incarnation, atMs }) =>
-      sandboxId === execution.sandbox_id &&
+/** When the incarnation that it ran in has ceased to run, since it was asked for. An adopted instance may be labelled with another's id. */
+function falls({ scene, execution, agent, endedAtMs }: Case): Fall[] {
+  const { cloud } = scene.world
+  const ran = cloud.agents.find((each) => each.agent === agent)
+  return cloud.falls.filter(
+    ({ sandboxId, ref, incarnation, atMs }) =>
+      (sandboxId === execution.sandbox_id || ref === ran?.ref) &&
       String(incarnation) === execution.incarnation &&
       atMs <= endedAtMs &&
       atMs >= execution.created_at.getTime() - ROUNDED_MS,

@@ -85,7 +85,7 @@ async function putToRest(
   try {
     const checkpoint =
       seen.is === 'running' ? await suspend(work, pausing, seen.incarnation) : await asleepOn(work, pausing)
-    return { ...DONE, rest: { state: 'suspended', checkpoint }, ...(isUnasked(work) && { isUnasked: true }) }
+    return atRest(work, checkpoint)
   } catch (error) {
     if (!isBackendError(error, 'checkpoint_missing', 'checkpoint_corrupt')) throw error
     return wakeAgain(work, pausing, failureOf(error))
@@ -102,10 +102,15 @@ function asleepOn(work: Work, pausing: Pausing): Promise<SeenCheckpoint> {
 /** After the last attempt a checkpoint that cannot be seen to be whole is as good as none, for whatever reason. */
 export async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
   try {
-    return { ...DONE, rest: { state: 'suspended', checkpoint: await asleepOn(work, pausing) } }
+    return atRest(work, await asleepOn(work, pausing))
   } catch (error) {
     return wakeAgain(work, pausing, failureOf(error))
   }
+}
+
+/** It sleeps. What ran in it was cancelled by whoever asked for that, if anybody did. */
+export function atRest(work: Work, checkpoint: SeenCheckpoint): Ending {
+  return { ...DONE, rest: { state: 'suspended', checkpoint }, ...(isUnasked(work) && { isUnasked: true }) }
 }
 
 /** It was not there to be suspended; or it was, and the pause left nothing behind. */
@@ -118,9 +123,9 @@ async function vanish(work: Work, seen: Extract<Known, { is: 'absent' | 'lost' }
   return { status: 'failed', error: failure('checkpoint_missing', message), rest }
 }
 
-/** Its provider has put it to sleep, and this only writes that down. */
+/** Its provider has put it to sleep, and this only writes that down; or only wanted a copy of it. */
 function isUnasked({ operation }: Work): boolean {
-  return operation.options.only === 'asleep'
+  return operation.kind === 'snapshot' || operation.options.only === 'asleep'
 }
 
 /** Whoever thought that its provider had put it to sleep was wrong, or somebody has woken it: nothing is done to it. */

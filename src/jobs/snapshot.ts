@@ -4,7 +4,7 @@ import { failure } from '../sandbox/failures.ts'
 import { vanished } from './end.ts'
 import { look, refOf, verified } from './look.ts'
 import type { Verb, Work } from './operation.ts'
-import { asleep } from './pause.ts'
+import { asleep, atRest } from './pause.ts'
 import { checkpointOf } from './sleep.ts'
 
 /**
@@ -23,10 +23,7 @@ export const snapshot: Verb = {
 
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return vanished(work, seen)
-    if (seen.is === 'suspended' && pausing !== 'none') {
-      const checkpoint = await checkpointOf(work, pausing)
-      return { status: 'succeeded', outcome: 'done', rest: { state: 'suspended', checkpoint } }
-    }
+    if (seen.is === 'suspended' && pausing !== 'none') return atRest(work, await checkpointOf(work, pausing))
     const target = { ref: refOf(work), incarnation: seen.is === 'running' ? seen.incarnation : null }
     const { name } = operation.options
     const { checkpointRef } = await provider.ask('snapshot', (call) =>

@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import type { Sandbox } from '../../src/index.ts'
+import type { World } from '../support/world.ts'
 import { describeExecutions, endOf, textOf, work } from './setup.ts'
 
 const LONG = { wait: '30s' }
@@ -357,13 +359,22 @@ describeExecutions(
     })
 
     test('and is put to sleep by its provider takes its execution with it', async () => {
-      const { provider } = world()
       const { sandbox, execution, agent } = await work(world())
-      const instance = provider.instances.get(sandbox.providerRef as string)
-      Object.assign(instance as object, { state: 'suspended', incarnation: 2, checkpointRef: 'by-itself' })
-      provider.checkpoints.set('by-itself', { ref: 'by-itself', of: sandbox.providerRef as string, condition: 'ready' })
+      putToSleep(world(), sandbox)
       agent.stir()
       expect(await endOf(world(), execution)).toMatchObject({ status: 'failed', reason: 'instance_lost' })
+    })
+
+    test('and is put to sleep by its provider has lost its execution, and nobody has cancelled it, when a snapshot finds that out', async () => {
+      const { fleet } = world()
+      const { sandbox, execution } = await work(world())
+      putToSleep(world(), sandbox)
+      expect((await fleet.snapshot(sandbox.id, LONG)).sandbox.state).toBe('suspended')
+      expect(await endOf(world(), execution)).toMatchObject({
+        status: 'failed',
+        reason: 'instance_lost',
+        message: 'Its sandbox was put to sleep by its provider.',
+      })
     })
 
     test('and is restarted by its provider takes its execution with it', async () => {
@@ -392,3 +403,11 @@ describeExecutions(
   },
   { stores: ['postgres'] },
 )
+
+/** As its provider does it by itself. */
+function putToSleep({ provider }: World, { providerRef }: Sandbox): void {
+  const of = providerRef as string
+  const checkpointRef = 'by-itself'
+  Object.assign(provider.instances.get(of) as object, { state: 'suspended', incarnation: 2, checkpointRef })
+  provider.checkpoints.set(checkpointRef, { ref: checkpointRef, of, condition: 'ready' })
+}

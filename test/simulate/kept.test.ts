@@ -22,7 +22,8 @@ import { printed, simulate } from './support.ts'
  * What the simulation has found, each by the seed that showed it and in the shortest story that shows it. A seed is a story only with the
  * code that it was told to; the short ones stay what they are. Seed 57's is in executions/executions.test.ts: an agent that was started
  * by a call whose answer was lost, and then could not be started again, was said not to have been started, and ran on. Seed 876's is in
- * executions/true-end.test.ts: half of an output was gone with its sandbox, and nobody said so.
+ * executions/true-end.test.ts: half of an output was gone with its sandbox, and nobody said so. Seed 44's is in executions/waking.test.ts: a
+ * snapshot found its sandbox put to sleep by its provider, and what ran in it was said to have been cancelled.
  */
 let database: TestDatabase
 beforeAll(async () => {
