@@ -7,6 +7,26 @@ import type { Db } from './pool.ts'
 import type { Attempt } from './take.ts'
 
 /**
+ * Writes down that an operation is given up, before anything is undone: a call that does may still arrive when a later attempt is at
+ * work, and so none may go on with what this one was about to end. False when a newer attempt, or the end, has overtaken this one.
+ */
+export async function recordGivingUp(
+  db: Db,
+  { attempt, failure }: { attempt: Attempt; failure: Failure },
+): Promise<boolean> {
+  const { rows } = await sql`
+    /* record_giving_up */ with sandbox as (
+      select operation_id from sandman.sandboxes
+      where operation_id = ${attempt.operationId} and fence = ${attempt.fence} and fleet = ${attempt.fleet}
+      for update
+    )
+    update sandman.operations set giving_up = ${JSON.stringify(failure)}::jsonb
+    from sandbox where operations.id = sandbox.operation_id
+    returning operations.id`.execute(db)
+  return rows.length > 0
+}
+
+/**
  * Writes down that an attempt has failed and the operation goes on: why, and whether something at the provider may be
  * different now. False when a newer attempt, or the end, has overtaken this one.
  */

@@ -12,6 +12,7 @@ import * as leases from './migrations/0006_leases.ts'
 import * as glance from './migrations/0007_glance.ts'
 import * as guards from './migrations/0008_guards.ts'
 import * as backends from './migrations/0009_backends.ts'
+import * as givingUp from './migrations/0010_giving_up.ts'
 import { type Db, describeDatabase } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
@@ -29,6 +30,7 @@ export const MIGRATIONS: Record<string, Migration> = {
   '0007_glance': glance,
   '0008_guards': guards,
   '0009_backends': backends,
+  '0010_giving_up': givingUp,
 }
 
 /** Any number: it only has to be the same in every process that migrates. It spells `SAND`. */

@@ -105,6 +105,8 @@ export type OperationRow = {
   last_error: Failure | null
   /** A failed attempt may have changed something at the provider. */
   acted: boolean
+  /** Why nothing more is tried: from then on it is only found out, and undone, what has come of it. */
+  giving_up: Failure | null
   fence: number | null
   taken_at: Date | null
   taken_by: string | null

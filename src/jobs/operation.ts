@@ -1,7 +1,7 @@
 import type { Backend } from '../backends/backend.ts'
 import type { Clock } from '../clock.ts'
 import type { Ending } from '../db/ending.ts'
-import { recordFailure } from '../db/fail.ts'
+import { recordFailure, recordGivingUp } from '../db/fail.ts'
 import type { Db } from '../db/pool.ts'
 import { type Settled, settle } from '../db/settle.ts'
 import { type NotTaken, type Taken, type Taking, take } from '../db/take.ts'
@@ -76,9 +76,6 @@ export type Verb = {
 /** An operation that ends every worker it meets is looked at, but not worked on any more. */
 const CUT_OFF_MAX = 20
 
-/** Between what went wrong and what is in the way of finding out what that has come to. */
-const THEN = ' Then: '
-
 /**
  * The story of every operation's job: take, perform, settle, and ring for whoever is next.
  *
@@ -142,7 +139,7 @@ async function attempt(
   signal: AbortSignal,
 ): Promise<{ ending: Ending; error?: undefined } | { ending: undefined; error: Failure }> {
   const { operation } = work
-  let error = wornOut(work, verb)
+  let error = whyGivenUp(work)
   if (!error || (verb.persists && !isPoison(work))) {
     try {
       return { ending: await verb.perform(work) }
@@ -155,6 +152,8 @@ async function attempt(
         if (!(await recordFailure(db, { attempt, failure: error, acted: provider.acted, clock }))) throw new TakenOver()
         throw thrown
       }
+      if (!operation.giving_up && !(await recordGivingUp(db, { attempt: work.attempt, failure: error })))
+        throw new TakenOver()
     }
   }
   try {
@@ -163,18 +162,20 @@ async function attempt(
     return ending ? { ending } : { ending, error }
   } catch (thrown) {
     signal.throwIfAborted()
-    const [first] = error.message.split(THEN) // and not what came of every look since
     const { message } = failureOf(thrown)
-    return { ending: undefined, error: failure(error.error_type, `${first}${THEN}${message}`, error.checkpoint_id) }
+    return {
+      ending: undefined,
+      error: failure(error.error_type, `${error.message} Then: ${message}`, error.checkpoint_id),
+    }
   }
 }
 
 /** Why an operation is not worked on any more, when it is not. */
-function wornOut(work: Work, verb: Verb): Failure | undefined {
+function whyGivenUp(work: Work): Failure | undefined {
   const { operation } = work
   if (isPoison(work))
     return failure('internal', `${cutOff(work)} workers were cut off while they worked on ${operation.id}.`)
-  return operation.failures >= verb.queue.attemptsMax ? (operation.last_error ?? undefined) : undefined
+  return operation.giving_up ?? undefined
 }
 
 /** It has ended every worker that it met. */

@@ -40,6 +40,7 @@ test.each([
   ['0007_glance', 'sandboxes, then operations, as who asks does', SANDBOXES, OPERATIONS],
   ['0008_guards', 'checkpoints, then sandboxes, as who settles may', CHECKPOINTS, SANDBOXES],
   ['0008_guards', 'sandboxes, then checkpoints, as who puts to sleep does', SANDBOXES, CHECKPOINTS],
+  ['0008_guards', 'operations, then sandboxes, as who settles does', OPERATIONS, SANDBOXES],
 ])(
   'workers go on while the database is migrated from %s, and neither is ended: %s',
   async (last, _what, first, second) => {

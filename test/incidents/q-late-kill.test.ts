@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
+import { forkWorker } from '../support/crash.ts'
 import { describeIncident } from '../support/describe-world.ts'
 import { IMPATIENT } from '../support/world.ts'
+
+const GIVEN_UP = {
+  operation: { status: 'failed', attempt: 2, error: { errorType: 'provider_unauthorized', message: 'not now' } },
+  sandbox: { state: 'gone', goneReason: 'spawn_failed' },
+}
 
 describeIncident(
   'Q: a late kill hit the new incarnation after a resume',
@@ -25,6 +31,43 @@ describeIncident(
         target: { ref: providerRef, incarnation: '1' },
       })
     })
+
+    test('what gives up on a spawn and arrives after its deadline ends nothing that is in use: nobody goes on with what may still be ended', async () => {
+      const { fleet, provider } = world()
+      const late = provider.holdOnceAt('end')
+      provider.next('look', { kind: 'error', type: 'provider_unauthorized', message: 'not now' })
+      const { operation, sandbox } = await fleet.spawn({ backend: 'test' })
+      await late.entered(1)
+      const [{ ref } = { ref: 'none' }] = provider.instancesOf(sandbox.id)
+      expect(await fleet.operation(operation.id, { wait: '30s' })).toMatchObject(GIVEN_UP)
+      late.open()
+      await expect.poll(() => provider.count('end', ref)).toBe(2)
+      expect(provider.instancesOf(sandbox.id)).toEqual([])
+    })
   },
   { patience: IMPATIENT, stores: ['redis'] },
+)
+
+describeIncident(
+  'Q: what gave up on a spawn arrives late, from a worker that has died',
+  (world) => {
+    test('the next attempt knows that it was given up, and goes on giving up', async () => {
+      const { fleet, provider } = world()
+      const late = provider.holdOnceAt('end')
+      provider.next('look', { kind: 'error', type: 'provider_unauthorized', message: 'not now' })
+      const { operation, sandbox } = await fleet.spawn({ backend: 'test' })
+      const dying = await forkWorker(world(), { queues: ['spawn'] })
+      await late.entered(1)
+      const [{ ref } = { ref: 'none' }] = provider.instancesOf(sandbox.id)
+      dying.child.kill('SIGKILL')
+      await dying.exited
+
+      await world().startWorker()
+      expect(await fleet.operation(operation.id, { wait: '60s' })).toMatchObject(GIVEN_UP)
+      late.open()
+      await expect.poll(() => provider.count('end', ref)).toBe(2)
+      expect(provider.instancesOf(sandbox.id)).toEqual([])
+    })
+  },
+  { worker: false, stores: ['postgres'] },
 )

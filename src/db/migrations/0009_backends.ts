@@ -8,7 +8,7 @@ import { lockTables } from '../lock-tables.ts'
  * No index more than before, and none that is written more often: each of these was there, without the backend or behind it.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of [lockTables('sandboxes', 'checkpoints'), SANDBOXES, CHECKPOINTS])
+  for (const statement of [lockTables('operations', 'sandboxes', 'checkpoints'), SANDBOXES, CHECKPOINTS])
     await sql.raw(statement).execute(db)
 }
 
