@@ -55,8 +55,10 @@ describeIncident(
       looking.open()
 
       await world().startWorker()
-      const { sandbox } = await fleet.operation(operation.id, { wait: '30s' })
-      expect(sandbox.state).toBe('suspended')
+      const ended = await fleet.operation(operation.id, { wait: '30s' })
+      expect(ended.operation).toMatchObject({ status: 'failed', error: { errorType: 'provider_unauthorized' } })
+      expect(ended.sandbox.state).toBe('running')
+      expect(provider.instances.get(ended.sandbox.providerRef as string)?.state).toBe('running')
     })
   },
   { stores: ['redis'] },
