@@ -1,5 +1,5 @@
 import { BackendError, type CheckpointCondition, type Checkpoints, type Sighting } from '../backends/backend.ts'
-import type { Ending, SeenCheckpoint } from '../db/ending.ts'
+import type { Ending, Rest, SeenCheckpoint } from '../db/ending.ts'
 import type { Work } from './operation.ts'
 
 type Written = Exclude<CheckpointCondition, { is: 'pending' }>
@@ -34,6 +34,11 @@ export async function look(work: Work, ref = refOf(work)): Promise<Known> {
   })
   work.evidence.seen = seen.is === 'lost' ? `lost: ${seen.why}` : seen.is
   return seen
+}
+
+/** At rest as it was seen to run. Whatever has woken it may have given it another time-to-live: one that is not written down runs out. */
+export function running({ incarnation, endsAt }: Extract<Known, { is: 'running' }>): Rest & { state: 'running' } {
+  return { state: 'running', incarnation, expiresAt: endsAt }
 }
 
 /** What a checkpoint is worth once it has been written, or should have been. */

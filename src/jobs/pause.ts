@@ -4,7 +4,7 @@ import { countAhead, countCommands, requestCancel } from '../db/executions.ts'
 import { pauseQueue } from '../queues/pause.ts'
 import { failure } from '../sandbox/failures.ts'
 import { vanished } from './end.ts'
-import { type Known, look } from './look.ts'
+import { type Known, look, running } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
 import { checkpointOf, suspend, wakeAgain } from './sleep.ts'
@@ -33,7 +33,7 @@ export const pause: Verb = {
 
     const seen = await look(work)
     if (seen.is === 'absent' || seen.is === 'lost') return vanish(work, seen)
-    if (seen.is === 'running' && isUnasked(work)) return notAsleep(work, seen.incarnation)
+    if (seen.is === 'running' && isUnasked(work)) return notAsleep(work, seen)
     return putToRest(work, pausing, seen)
   },
 
@@ -50,7 +50,7 @@ export const pause: Verb = {
     if (seen?.is === 'suspended') return isUnasked(work) ? putToRest(work, pausing, seen) : asleep(work, pausing)
     if (seen?.is === 'absent' || seen?.is === 'lost') return vanish(work, seen)
     // It runs; or nobody has seen it, and nothing was done to it.
-    return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
+    return { status: 'failed', error, rest: seen ? running(seen) : { state: 'running' } }
   },
 }
 
@@ -129,9 +129,9 @@ function isUnasked({ operation }: Work): boolean {
 }
 
 /** Whoever thought that its provider had put it to sleep was wrong, or somebody has woken it: nothing is done to it. */
-function notAsleep({ sandbox }: Work, incarnation: string): Ending {
+function notAsleep({ sandbox }: Work, seen: Extract<Known, { is: 'running' }>): Ending {
   const error = failure('invalid_transition', `${sandbox.id} is not asleep: its provider shows it running.`)
-  return { status: 'failed', error, rest: { state: 'running', incarnation } }
+  return { status: 'failed', error, rest: running(seen) }
 }
 
 /** Its row was made when its backend could; the caller is told, and nothing is touched. */

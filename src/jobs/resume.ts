@@ -6,7 +6,7 @@ import { resumeQueue } from '../queues/resume.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endInstance, vanished } from './end.ts'
-import { checkpointAfter, type Known, look, refOf } from './look.ts'
+import { checkpointAfter, type Known, look, refOf, running } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
 import { checkpointOf, suspend, wakeAgain } from './sleep.ts'
@@ -140,12 +140,7 @@ async function putBack(work: Work, error: Failure, incarnation: string): Promise
   } catch (thrown) {
     work.evidence.put_back = failureOf(thrown).message
     const seen = await look(work)
-    if (seen.is === 'running')
-      return {
-        status: 'failed',
-        error,
-        rest: { state: 'running', providerRef: refOf(work), incarnation: seen.incarnation },
-      }
+    if (seen.is === 'running') return { status: 'failed', error, rest: running(seen) }
     if (seen.is === 'suspended') return asleepAgain(work, error)
     return { ...(await vanished(work, seen)), ...(await checkpointAfter(work)) }
   }

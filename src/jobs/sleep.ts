@@ -2,7 +2,7 @@ import { BackendError, type Pausing } from '../backends/backend.ts'
 import type { Ending, SeenCheckpoint } from '../db/ending.ts'
 import type { Failure } from '../sandbox/failures.ts'
 import { endInstance } from './end.ts'
-import { look, refOf, verified } from './look.ts'
+import { look, refOf, running, verified } from './look.ts'
 import type { Work } from './operation.ts'
 import { isBackendError } from './provider.ts'
 
@@ -45,15 +45,15 @@ export async function wakeAgain(work: Work, pausing: Pausing, error: Failure): P
     const before = await look(work)
     if (before.is === 'lost') throw new BackendError('checkpoint_missing', `${sandbox.id} is lost: ${before.why}.`)
     await provider.ask('resume', (call) => pausing.resume(sleeping, asked, call))
-    const incarnation = await provider.poll(provider.patience.pendingMs, async () => {
+    const awake = await provider.poll(provider.patience.pendingMs, async () => {
       const seen = await look(work)
-      if (seen.is === 'running') return { answer: seen.incarnation }
+      if (seen.is === 'running') return { answer: seen }
       // What is shown may lag behind the waking.
       const still = new BackendError('sandbox_unreachable', `${sandbox.id} was woken, and still sleeps.`)
       if (seen.is === 'suspended') return { still }
       throw new BackendError('sandbox_expired', `${sandbox.id} vanished while it woke.`)
     })
-    return { status: 'failed', error, rest: { state: 'running', incarnation } }
+    return { status: 'failed', error, rest: running(awake) }
   } catch (thrown) {
     if (!isBackendError(thrown, 'checkpoint_missing', 'checkpoint_corrupt', 'sandbox_expired')) throw thrown
   }

@@ -7,7 +7,7 @@ import { spawnQueue } from '../queues/spawn.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endInstance } from './end.ts'
-import { type Known, look, lookNow, verified } from './look.ts'
+import { look, lookNow, running, verified } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
 import { type Awake, wake } from './wake.ts'
@@ -122,14 +122,10 @@ async function adopt(work: Work, { ref, checkpointRef }: Adoption): Promise<Endi
   if (seen.is === 'lost') return refuse(failure('sandbox_expired', `${ref} is lost: ${seen.why}.`), 'instance_lost')
   const rest =
     seen.is === 'running'
-      ? awake(ref, seen)
+      ? { ...running(seen), providerRef: ref }
       : await asleep(work, { ref, checkpointRef: seen.checkpointRef ?? checkpointRef })
   if ('error' in rest) return refuse(rest.error)
   return { status: 'succeeded', outcome: 'done', rest }
-}
-
-function awake(ref: string, { incarnation, endsAt }: Extract<Known, { is: 'running' }>): Rest {
-  return { state: 'running', providerRef: ref, incarnation, expiresAt: endsAt }
 }
 
 async function asleep(work: Work, { ref, checkpointRef }: Adoption): Promise<Rest | { error: Failure }> {

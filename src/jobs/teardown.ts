@@ -5,7 +5,7 @@ import { teardownQueue } from '../queues/teardown.ts'
 import { type Failure, failure } from '../sandbox/failures.ts'
 import type { GoneReason } from '../sandbox/states.ts'
 import { endAll, vanished } from './end.ts'
-import { checkpointAfter, look, verified } from './look.ts'
+import { checkpointAfter, look, running, verified } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { isBackendError } from './provider.ts'
 import { checkpointOf } from './sleep.ts'
@@ -40,7 +40,7 @@ export const teardown: Verb = {
     if (seen?.is === 'absent' || seen?.is === 'lost') return undefined
     if (work.checkpoint && seen?.is !== 'running') return { status: 'failed', error, rest: { state: 'suspended' } }
     if (seen?.is === 'suspended') return asleep(work, error)
-    return { status: 'failed', error, rest: { state: 'running', incarnation: seen?.incarnation } }
+    return { status: 'failed', error, rest: seen ? running(seen) : { state: 'running' } }
   },
 }
 
@@ -50,7 +50,7 @@ async function endIfLost(work: Work): Promise<Ending> {
   const done = { status: 'succeeded', outcome: 'done' } as const
   if (seen.is === 'absent' || seen.is === 'lost')
     return { ...done, rest: (await vanished(work, seen)).rest, ...(await checkpointAfter(work)) }
-  if (seen.is === 'running') return notLost(work, { state: 'running', incarnation: seen.incarnation })
+  if (seen.is === 'running') return notLost(work, running(seen))
   if (seen.broken !== undefined) {
     work.evidence.broken = seen.broken
     await endAll(work) // it sleeps for ever, and would cost as much

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { describeIncident } from '../support/describe-world.ts'
+import { housekeeper } from '../support/housekeeper.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -41,6 +42,25 @@ describeIncident(
       expect((sandbox.expiresAt as Date).getTime() - Date.now()).toBeLessThan(300_001)
       const { items } = await fleet.events(id)
       expect(items.at(-1)?.detail).toMatchObject({ evidence: { lease: { asked_ms: HOUR_MS } } })
+    })
+
+    test('a pause that has woken it again writes down what time that has left it, so that it is given more', async () => {
+      const { fleet, provider } = world()
+      const { id, providerRef } = await world().running()
+      const instance = provider.instances.get(providerRef as string)
+      provider.thawsWithoutCheckpoint = true
+      const held = provider.holdAt('verify')
+      const pausing = fleet.pause(id, { wait: '30s' })
+      await held.entered(1)
+      provider.checkpoints.delete(instance?.checkpointRef as string)
+      held.open()
+      expect((await pausing).sandbox).toMatchObject({
+        state: 'running',
+        expiresAt: new Date(instance?.endsAtMs as number),
+      })
+      expect(livesFor(providerRef)).toBeLessThan(300_001)
+      await housekeeper(world()).reap()
+      expect(livesFor(providerRef)).toBeGreaterThan(HOUR_MS - 60_000)
     })
   },
   { stores: ['redis'] },

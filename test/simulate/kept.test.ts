@@ -34,7 +34,7 @@ afterAll(() => database.drop())
 
 test('the seeds that found what is told below find nothing any more', async () => {
   // What each of them found has a test of its own. Some come to rest only after an hour, which takes ten times as long.
-  const seeds = isThorough ? [120, 309, 36, 1010, 57, 261, 876, 502] : [36]
+  const seeds = isThorough ? [120, 309, 36, 1010, 57, 261, 876, 502, 989] : [36]
   expect(printed(await simulate(seeds, { steps: 24 }))).toEqual([])
 }, 180_000)
 
@@ -168,6 +168,18 @@ test('seed 261: what its provider has put to sleep is written down when it can b
     isUnasked: true,
     rest: { state: 'suspended', checkpoint: { providerRef: 'vm-19@1' } },
   })
+})
+
+test('seed 989: what a pause that was given up finds awake has the time that it was given by waking, and no other', async () => {
+  const endsAt = new Date(Date.now() + 300_000)
+  const work = {
+    ...{ backend: stub({ look: async () => ({ is: 'running', incarnation: '2', endsAt }) }), provider: provider() },
+    ...{ evidence: {}, leaseMs: 3_600_000 },
+    sandbox: { id: 'sbx', state: 'pausing', provider_ref: 'vm-13', incarnation: '1', open_executions: 0 },
+    operation: { id: 'op', options: {}, acted: true, attempt: 2, failures: 5 },
+  } as unknown as Work
+  const ending = await pause.giveUp(work, failure('quota_exceeded', 'named refuses look'))
+  expect(ending).toMatchObject({ status: 'failed', rest: { state: 'running', incarnation: '2', expiresAt: endsAt } })
 })
 
 function provider(): Provider {
