@@ -71,7 +71,7 @@ export async function isPromised(db: Db, id: string): Promise<boolean> {
   return rows.length > 0
 }
 
-export type Young = CheckpointRow & {
+export type Young = Pick<CheckpointRow, 'id' | 'sandbox_id' | 'provider_ref' | 'kind'> & {
   /** Whether its sandbox sleeps on it. */
   isRestedOn: boolean
   /** `verify_at`, to the last digit. */
@@ -85,8 +85,8 @@ export async function findYoung(
 ): Promise<Young[]> {
   const { fleet, backend, after, max, clock } = asked
   const { rows } = await sql<Young>`
-    /* find_young */ select checkpoints.*, coalesce(sandboxes.checkpoint_id = checkpoints.id, false) as "isRestedOn",
-      verify_at::text as "dueAt"
+    /* find_young */ select checkpoints.id, checkpoints.sandbox_id, checkpoints.provider_ref, checkpoints.kind,
+      coalesce(sandboxes.checkpoint_id = checkpoints.id, false) as "isRestedOn", verify_at::text as "dueAt"
     from sandman.checkpoints join sandman.sandboxes on sandboxes.id = checkpoints.sandbox_id
     where checkpoints.fleet = ${fleet} and verify_by = ${backend} and checkpoints.status = 'ready' and verify_at <= ${dbNow(clock)}
       and (verify_at, checkpoints.id) > (${after?.dueAt ?? '-infinity'}::timestamptz, ${after?.id ?? ''})

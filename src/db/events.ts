@@ -21,7 +21,8 @@ export async function listEvents(
 /** The newest of a sandbox's history, the oldest of them first; its last state change is among them, however long ago that was. */
 export async function listNewestEvents(db: Db, sandboxId: string, max: number): Promise<EventRow[]> {
   const { rows } = await sql<EventRow>`
-    /* list_newest_events */ select * from sandman.events where id in (
+    /* list_newest_events */ select id, sandbox_id, at, type, from_state, to_state, operation_id, execution_id, fence, detail
+    from sandman.events where id in (
       (select id from sandman.events where sandbox_id = ${sandboxId} order by id desc limit ${max})
       union all
       (select id from sandman.events where sandbox_id = ${sandboxId} and to_state is not null order by id desc limit 1))

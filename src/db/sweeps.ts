@@ -20,7 +20,7 @@ export async function takeSweep(db: Db, hold: Hold, { roundMs }: { roundMs: numb
   const { fleet, backend, place, takenBy, holdMs, clock } = hold
   const now = dbNow(clock)
   const { rows } = await sql<TakenSweep>`
-    /* take_sweep */ insert into sandman.sweeps (fleet, backend, place, taken_by, taken_until)
+    insert into sandman.sweeps (fleet, backend, place, taken_by, taken_until)
     values (${fleet}, ${backend}, ${place}, ${takenBy}, ${now} + ${interval(holdMs)})
     on conflict (fleet, backend, place) do update set taken_by = excluded.taken_by, taken_until = excluded.taken_until
     where sweeps.taken_until is null or sweeps.taken_until <= ${now}

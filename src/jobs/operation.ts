@@ -139,7 +139,7 @@ async function attempt(
   signal: AbortSignal,
 ): Promise<{ ending: Ending; error?: undefined } | { ending: undefined; error: Failure }> {
   const { operation } = work
-  let error = whyGivenUp(work)
+  let error = whyGivenUp(work, verb)
   if (!error || (verb.persists && !isPoison(work))) {
     try {
       return { ending: await verb.perform(work) }
@@ -171,11 +171,13 @@ async function attempt(
 }
 
 /** Why an operation is not worked on any more, when it is not. */
-function whyGivenUp(work: Work): Failure | undefined {
+function whyGivenUp(work: Work, { queue }: Verb): Failure | undefined {
   const { operation } = work
   if (isPoison(work))
     return failure('internal', `${cutOff(work)} workers were cut off while they worked on ${operation.id}.`)
-  return operation.giving_up ?? undefined
+  // The release before wrote nothing down: who has used up all attempts has been given up.
+  const before = operation.failures >= queue.attemptsMax ? operation.last_error : null
+  return operation.giving_up ?? before ?? undefined
 }
 
 /** It has ended every worker that it met. */

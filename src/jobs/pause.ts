@@ -77,7 +77,7 @@ async function makeIdle({ db, clock, sandbox, operation, provider }: Work): Prom
 }
 
 /** Suspended, with what it can be resumed from; or woken again, if that is nothing. */
-async function putToRest(
+export async function putToRest(
   work: Work,
   pausing: Pausing,
   seen: Extract<Known, { is: 'running' | 'suspended' }>,
@@ -100,7 +100,9 @@ function asleepOn(work: Work, pausing: Pausing): Promise<SeenCheckpoint> {
 }
 
 /** After the last attempt a checkpoint that cannot be seen to be whole is as good as none, for whatever reason. */
-export async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
+async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
+  const { giving_up } = work.operation
+  if (giving_up) return wakeAgain(work, pausing, giving_up) // an attempt before this may have asked for that, and it may yet arrive
   try {
     return atRest(work, await asleepOn(work, pausing))
   } catch (error) {

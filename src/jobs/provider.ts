@@ -34,6 +34,8 @@ export class Provider {
   readonly #events: Events
   /** Whether something at the provider may be different because of this attempt. */
   acted = false
+  /** Calls that had no answer when their time was up: they may still be on their way. */
+  readonly late = new Set<ProviderCall>()
 
   constructor(options: {
     backend: string
@@ -71,6 +73,7 @@ export class Provider {
       return answer
     } catch (error) {
       if (isBackendError(error, ...REJECTIONS)) this.acted = actedBefore
+      if (isSandmanError(error, 'deadline_exceeded')) this.late.add(call)
       this.#events.emit('provider.failed', { ...told(), answer: this.#answerOf(error), error })
       throw error
     }

@@ -1,4 +1,4 @@
-import type { Pausing } from '../backends/backend.ts'
+import { BackendError, type Pausing } from '../backends/backend.ts'
 import { isPromised, recordDeleted } from '../db/checkpoints.ts'
 import type { Ending } from '../db/ending.ts'
 import { describeError } from '../errors.ts'
@@ -59,6 +59,9 @@ export const resume: Verb = {
       // Why it could not be replaced says more than that it had to be.
       return { ...ending, ...(respawns && { error }), ...(await checkpointAfter(work)) }
     }
+    // What was to wake it may only be late. The next attempt wakes nobody: it looks whether that has arrived meanwhile.
+    if (seen && work.provider.late.has('resume'))
+      throw new BackendError('sandbox_unreachable', `${work.sandbox.id} sleeps, and may still be woken by that.`)
     // It sleeps; or nobody has seen it, and nothing was done to it.
     const isOnAnother = seen && sleepsOn(work, seen) !== work.checkpoint?.provider_ref
     return isOnAnother ? asleepAgain(work, error) : { status: 'failed', error, rest: { state: 'suspended' } }

@@ -2,9 +2,9 @@ import type { Ending } from '../db/ending.ts'
 import { snapshotQueue } from '../queues/snapshot.ts'
 import { failure } from '../sandbox/failures.ts'
 import { vanished } from './end.ts'
-import { look, refOf, verified } from './look.ts'
+import { look, refOf, running, verified } from './look.ts'
 import type { Verb, Work } from './operation.ts'
-import { asleep, atRest } from './pause.ts'
+import { atRest, putToRest } from './pause.ts'
 import { checkpointOf } from './sleep.ts'
 
 /**
@@ -37,8 +37,8 @@ export const snapshot: Verb = {
     // A snapshot changes nothing about where its sandbox is: who cannot be seen is where it was.
     const seen = await look(work).catch(() => undefined)
     if (seen?.is === 'absent' || seen?.is === 'lost') return vanished(work, seen)
-    if (seen?.is === 'suspended' && work.backend.pausing !== 'none') return asleep(work, work.backend.pausing)
-    return { status: 'failed', error, rest: { state: 'running' } }
+    if (seen?.is === 'suspended' && work.backend.pausing !== 'none') return putToRest(work, work.backend.pausing, seen)
+    return { status: 'failed', error, rest: seen?.is === 'running' ? running(seen) : { state: 'running' } }
   },
 }
 

@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { findYoung } from '../../src/db/checkpoints.ts'
+import { listNewestEvents } from '../../src/db/events.ts'
 import { type DbHandle, openDb } from '../../src/db/pool.ts'
 import { statement } from '../../src/db/statement.ts'
+import { takeSweep } from '../../src/db/sweeps.ts'
 import { Events } from '../../src/events.ts'
 import { stoppedClock } from '../support/clock.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
@@ -40,13 +43,24 @@ test('a connection plans each statement of the ledger once, whatever is asked', 
 
 test('a migration that adds a column breaks nobody who has planned before it', async () => {
   const { id } = await ledger.at('running')
+  const clock = stoppedClock('2026-03-01T12:00:00Z')
+  const place = { fleet: 'f', backend: 'test', place: 'here', takenBy: 'one', holdMs: 0, clock }
+  const read = async () => [
+    await takeSweep(single.db, place, { roundMs: 1 }),
+    (await findYoung(single.db, { ...place, max: 9 })).length,
+    (await listNewestEvents(single.db, id, 9)).length,
+  ]
+  await read()
   await database.pool.query(`
     alter table sandman.sandboxes add column shoe_size integer;
     alter table sandman.operations add column shoe_size integer;
-    alter table sandman.checkpoints add column shoe_size integer`)
+    alter table sandman.checkpoints add column shoe_size integer;
+    alter table sandman.events add column shoe_size integer;
+    alter table sandman.sweeps add column shoe_size integer`)
   await ledger.ask(id, 'pause')
   await ledger.drain(id)
   expect(await ledger.sandbox(id)).toMatchObject({ state: 'suspended', shoe_size: null })
+  expect(await read()).toEqual([expect.objectContaining({ shoe_size: null }), 0, 4])
   await ledger.expectInvariants()
 })
 

@@ -62,6 +62,22 @@ describeIncident(
       await housekeeper(world()).reap()
       expect(livesFor(providerRef)).toBeGreaterThan(HOUR_MS - 60_000)
     })
+
+    test('so does a snapshot that has woken what its provider had put to sleep, and was told nothing of it', async () => {
+      const { fleet, provider } = world()
+      const { id, providerRef } = await world().running()
+      const instance = provider.instances.get(providerRef as string)
+      Object.assign(instance as object, { state: 'suspended', checkpointRef: 'nowhere' })
+      provider.thawsWithoutCheckpoint = true
+      provider.next('resume', { kind: 'cut', performed: true })
+      const { sandbox } = await fleet.snapshot(id, { wait: '30s' })
+      expect(sandbox).toMatchObject({
+        state: 'running',
+        incarnation: '2',
+        expiresAt: new Date(instance?.endsAtMs as number),
+      })
+      expect(livesFor(providerRef)).toBeLessThan(300_001)
+    })
   },
   { stores: ['redis'] },
 )

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { forkWorker } from '../support/crash.ts'
 import { describeIncident } from '../support/describe-world.ts'
@@ -66,6 +67,29 @@ describeIncident(
       expect(await fleet.operation(operation.id, { wait: '60s' })).toMatchObject(GIVEN_UP)
       late.open()
       await expect.poll(() => provider.count('end', ref)).toBe(2)
+      expect(provider.instancesOf(sandbox.id)).toEqual([])
+    })
+
+    test('so it does when that worker was of the release before, which did not write it down', async () => {
+      const { fleet, provider, db } = world()
+      await world().workers.at(-1)?.stop()
+      const unreachable = { kind: 'error', type: 'sandbox_unreachable', message: 'not now' } as const
+      provider.next('look', unreachable, unreachable, unreachable)
+      const late = provider.holdOnceAt('end')
+      const { operation, sandbox } = await fleet.spawn({ backend: 'test' })
+      const before = await world().startWorker({ patience: IMPATIENT })
+      await before.events.until('operation.undecided')
+      await before.stop()
+      await sql`update sandman.operations set giving_up = null where id = ${operation.id}`.execute(db)
+      expect(provider.instancesOf(sandbox.id).length).toBe(1)
+
+      await world().startWorker()
+      expect(await fleet.operation(operation.id, { wait: '30s' })).toMatchObject({
+        operation: { status: 'failed', error: { errorType: 'sandbox_unreachable' } },
+        sandbox: { state: 'gone', goneReason: 'spawn_failed' },
+      })
+      late.open()
+      await expect.poll(() => provider.count('end')).toBeGreaterThan(1)
       expect(provider.instancesOf(sandbox.id)).toEqual([])
     })
   },
