@@ -59,7 +59,9 @@ describeIncident(
       provider.checkpoints.set('by-itself', { ref: 'by-itself', of: ref, condition: 'ready' })
       provider.always('verify', { kind: 'error', type: 'provider_unauthorized', message: 'not now' })
       const { operation } = await fleet.snapshot(id)
-      await expect.poll(async () => (await fleet.operation(operation.id)).operation.lastError?.message).toContain('Then: not now')
+      await expect
+        .poll(async () => (await fleet.operation(operation.id)).operation.lastError?.message)
+        .toContain('Then: not now')
       expect([provider.instances.get(ref)?.state, provider.count('resume', ref)]).toEqual(['suspended', 0])
       provider.heal()
       expect(await fleet.operation(operation.id, { wait: '30s' })).toMatchObject({
