@@ -23,7 +23,10 @@ if (isClone && !existsSync(path.join(root, 'node_modules'))) {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.on('exit', (code, signal) => process.exit(signal ? 1 : code))
 } else {
-  stop(`it needs Node 22.18 or newer, and this is ${process.version}.`)
+  const cure = isClone
+    ? 'run npm start (or npm install) first, which brings one'
+    : '"npm install node@24" here brings one'
+  stop(`it needs Node 22.18 or newer, and this is ${process.version}: ${cure}.`)
 }
 
 function stop(why) {

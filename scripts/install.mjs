@@ -3,17 +3,19 @@
 
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const stamp = path.join(root, 'node_modules', '.sandman-installed')
+const begun = path.join(root, 'node_modules', '.sandman-installing')
 const lock = path.join(root, '.sandman-install-lock')
 const LOCK_STALE_MS = 10 * 60_000 // touched every 10 s while it is held
 const LOOK_MS = 200
 const STOP_MS = 5_000
 const STOPPED = 130 // as a shell says it of what Ctrl-C has ended
+let ticker
 
 // What is installed depends on the lock file and on the platform (a folder may be shared with a container).
 const wanted = createHash('sha256')
@@ -77,7 +79,11 @@ function isAbandoned() {
 async function install() {
   say('Installing dependencies (once, usually under a minute)')
   const startedAt = Date.now()
-  const ticker = setInterval(() => {
+  // Who was stopped in the middle may have left packages whose files or scripts are missing, and npm takes them for whole.
+  if (existsSync(begun)) rmSync(path.dirname(begun), { recursive: true, force: true })
+  mkdirSync(path.dirname(begun), { recursive: true })
+  writeFileSync(begun, '')
+  ticker = setInterval(() => {
     say(`  still installing, ${seconds(startedAt)} s`)
     utimesSync(lock, new Date(), new Date())
   }, 10_000)
@@ -85,8 +91,9 @@ async function install() {
   const code = await runNpm(['install', '--no-save', '--loglevel=error', '--no-fund', '--no-audit'])
   clearInterval(ticker)
   if (code !== 0) stop(`Sandman could not install its dependencies: npm ended with ${code}; its message is above.`)
-  mkdirSync(path.dirname(stamp), { recursive: true })
+  mkdirSync(path.dirname(stamp), { recursive: true }) // npm removes a folder that it has nothing to put into
   writeFileSync(stamp, wanted)
+  rmSync(begun, { force: true })
   say(`Installed in ${seconds(startedAt)} s`)
 }
 
@@ -100,6 +107,7 @@ function runNpm(args) {
   // Whoever stops us stops npm too, and the lock is released only when it has ended. npm likes to finish first; not for long.
   const stopNpm = (signal) => {
     if (!isStopping) say('Stopping the installation; the next command begins it again.')
+    clearInterval(ticker)
     child.kill(isStopping ? 'SIGKILL' : signal)
     isStopping = true
     setTimeout(() => child.kill('SIGKILL'), STOP_MS).unref()

@@ -1,6 +1,7 @@
 import path from 'node:path'
 import { z } from 'zod'
 import { BACKEND_NAMES, type BackendName } from './backends/names.ts'
+import { check } from './checked.ts'
 import {
   count,
   fleetName,
@@ -277,14 +278,14 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
   const given = Object.fromEntries(
     Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
   )
-  const parsed = Environment.safeParse(given)
+  const parsed = check(Environment, given, '(environment)')
   const problems = [
-    ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
+    ...(parsed.problems ?? []).map(({ field, message }) => `${field}: ${message}`),
     ...misspelt(Object.keys(given)),
-    ...contradictions(given, parsed.data),
+    ...contradictions(given, parsed.value),
   ]
-  if (!parsed.data || problems.length > 0) throw invalid([...new Set(problems)])
-  return configOf(parsed.data)
+  if (!parsed.value || problems.length > 0) throw invalid([...new Set(problems)])
+  return configOf(parsed.value)
 }
 
 type Settings = z.output<typeof Environment>

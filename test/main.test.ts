@@ -117,7 +117,9 @@ describe('bin/sandman.mjs', () => {
     await writeFile(old, `Object.defineProperty(process, 'versions', { value: { node: '22.17.1' } })`)
     await expect(execute(process.execPath, ['--import', old, launcher, 'ls'])).rejects.toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^sandman: it needs Node 22\.18 or newer, and this is v\S+\n$/),
+      stderr: expect.stringMatching(
+        /^sandman: it needs Node 22\.18 or newer, and this is v\S+: .*npm install node@24.*\n$/,
+      ),
     })
   })
 

@@ -5,7 +5,7 @@ import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
-import { harmless, harmlessLines } from './harmless.ts'
+import { harmless, sentences } from './harmless.ts'
 import { printJson } from './json.ts'
 import { printOutput } from './print-output.ts'
 
@@ -27,7 +27,7 @@ export async function exec(invocation: Invocation<Asked>): Promise<number> {
   } catch (error) {
     // The exit codes of `exec` are the command's own: whatever fails on Sandman's side is one code that stands for that.
     if (!isSandmanError(error) || error.code === 'request_invalid') throw error
-    await invocation.session.complain(harmlessLines(error.message))
+    await invocation.session.complain(sentences(error.message))
     return exit('broken')
   }
 }

@@ -7,7 +7,7 @@ import type { Command } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { exit } from './exits.ts'
 import { codeOf } from './failure.ts'
-import { harmlessLines } from './harmless.ts'
+import { sentences } from './harmless.ts'
 import { explain, overview, usage } from './help.ts'
 import type { Io } from './io.ts'
 import { Session } from './session.ts'
@@ -45,6 +45,6 @@ async function complain(error: unknown, session: Session, running: Command | und
     await session.complain(inspect(error))
     return exit('failed')
   }
-  await session.complain(harmlessLines(error.message))
+  await session.complain(sentences(error.message))
   return codeOf(error)
 }

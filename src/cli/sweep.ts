@@ -3,7 +3,7 @@ import { sweepView } from '../wire/views.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
-import { harmlessLines } from './harmless.ts'
+import { sentences } from './harmless.ts'
 import { printJson } from './json.ts'
 import { printReport } from './sweep-report.ts'
 
@@ -29,7 +29,7 @@ export function sweep({ values, session }: Invocation<Asked>): Promise<number> {
       return exit('interrupted')
     }
     if (json) await session.io.out.write(printJson(sweepView(report)))
-    else await session.say(harmlessLines(printReport(report)))
+    else await session.say(sentences(printReport(report)))
     return exit(isWell(report) ? 'done' : 'failed')
   })
 }

@@ -276,6 +276,7 @@ async function meetAtAnyRequest(
       wire.heal()
       if (wire.met === before) {
         done.add(method) // it needed fewer, and has no later request either
+        target = await wakeAgain(bench, target) // what it did is done all the same
         continue
       }
       const where = `${method}, met at its request ${nth},`

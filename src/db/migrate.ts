@@ -1,7 +1,6 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import pg from 'pg'
-import { describeError, SandmanError } from '../errors.ts'
+import { describeError, isSandmanError, SandmanError } from '../errors.ts'
 import { openPool } from '../pg-pool.ts'
 import * as canaries from './migrations/0001_canaries.ts'
 import * as ledger from './migrations/0002_ledger.ts'
@@ -13,7 +12,7 @@ import * as glance from './migrations/0007_glance.ts'
 import * as guards from './migrations/0008_guards.ts'
 import * as backends from './migrations/0009_backends.ts'
 import * as givingUp from './migrations/0010_giving_up.ts'
-import { type Db, describeDatabase } from './pool.ts'
+import { type Db, describeDatabase, explainDbError } from './pool.ts'
 import { SCHEMA } from './schema.ts'
 
 /**
@@ -66,9 +65,10 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
     })
   } catch (error) {
     if (error instanceof SandmanError) throw error
-    // A server that says no has been reached.
+    const explained = explainDbError(error, databaseUrl)
+    if (isSandmanError(explained, 'database_unreachable')) throw explained
     throw new SandmanError(
-      error instanceof pg.DatabaseError ? 'database_not_migrated' : 'database_unreachable',
+      'database_not_migrated',
       `${describeDatabase(databaseUrl)} could not be migrated: ${describeError(error)}`,
       { cause: error },
     )

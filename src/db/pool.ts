@@ -64,12 +64,19 @@ export function explainDbError(error: unknown, databaseUrl: string): unknown {
         { cause: error },
       )
     }
-    // Shutting down, not accepting, out of connections, out of time, not letting us in: it may be asked again, some time.
-    if (!/^(57P0[123]|57014|53300|08...|28...|3D000)$/.test(String(code))) return error
+    if (/^(28...|3D000)$/.test(String(code))) {
+      return new SandmanError(
+        'database_unreachable',
+        `${describeDatabase(databaseUrl)} does not let us in: ${describeError(error)}. Check DATABASE_URL.`,
+        { cause: error },
+      )
+    }
+    // Shutting down, not accepting, out of connections, out of time: it may be asked again, some time.
+    if (!/^(57P0[123]|57014|53300|08...)$/.test(String(code))) return error
   } else if (!isLostConnection(error)) return error
   return new SandmanError(
     'database_unreachable',
-    `${describeDatabase(databaseUrl)} does not answer: ${describeError(error)}. Ask again; with an idempotency key, nothing happens twice.`,
+    `${describeDatabase(databaseUrl)} does not answer: ${describeError(error)}. Check DATABASE_URL and that the server runs, or ask again: with an idempotency key, nothing happens twice.`,
     { cause: error },
   )
 }

@@ -106,7 +106,7 @@ function explain(error: unknown, folder: string): SandmanError {
   }
   return new SandmanError(
     'embedded_postgres_failed',
-    `The embedded Postgres in ${folder} did not start: ${describeError(error)}`,
+    `The embedded Postgres in ${folder} did not start: ${describeError(error)}. If its files are incomplete, remove node_modules and install again; or set DATABASE_URL to a Postgres of your own.`,
     { cause: error },
   )
 }

@@ -5,12 +5,12 @@ import { BACKENDS } from '../backends/catalog.ts'
 import type { BackendName } from '../backends/names.ts'
 import type { Config } from '../config.ts'
 import { pendingMigrations } from '../db/migrate.ts'
-import { type Db, describeDatabase, openDb } from '../db/pool.ts'
+import { type Db, describeDatabase, explainDbError, openDb } from '../db/pool.ts'
 import { SCHEMA } from '../db/schema.ts'
 import { listRights, readServer } from '../db/server.ts'
 import { listSweeps, listUnswept } from '../db/sweeps.ts'
 import { withDeadline } from '../deadline.ts'
-import { describeError } from '../errors.ts'
+import { describeError, isSandmanError } from '../errors.ts'
 import type { Events } from '../events.ts'
 import { HOUSEKEEPING } from '../jobs/housekeeping.ts'
 import { openStore } from '../queues/bullmq/open-store.ts'
@@ -45,6 +45,7 @@ export async function examine(config: Config, events: Events): Promise<Diagnosis
     databaseUrl === undefined
       ? undefined
       : openDb({ databaseUrl, applicationName: 'sandman doctor', events, connectionsMax: 2 })
+  const setting = config.redisUrl === undefined ? 'DATABASE_URL' : 'REDIS_URL'
   const hasQueue = config.redisUrl !== undefined || databaseUrl !== undefined
   const producer = hasQueue
     ? new Producer(openStore({ ...config, databaseUrl: databaseUrl ?? '', role: 'producer', events }))
@@ -52,7 +53,7 @@ export async function examine(config: Config, events: Events): Promise<Diagnosis
   try {
     const databaseWorks = handle && databaseUrl ? await examineDatabase(handle.db, databaseUrl, diagnoses) : false
     if (handle && databaseWorks) diagnoses.push(...(await examineSweeps(handle.db, config.fleet)))
-    const queueWorks = producer ? await examineQueue(producer.store, diagnoses) : false
+    const queueWorks = producer ? await examineQueue(producer.store, setting, diagnoses) : false
     if (handle && producer && databaseWorks && queueWorks) {
       const workers = await examineWorkers(handle.db, producer, config.fleet)
       diagnoses.push(workers)
@@ -171,10 +172,13 @@ async function examineDatabase(db: Db, databaseUrl: string, diagnoses: Diagnosis
     diagnoses.push(pending.length === 0 ? await examinePermissions(db) : mayMigrate(mayCreate))
     return !isOld && pending.length === 0
   } catch (error) {
+    const explained = explainDbError(error, databaseUrl)
     diagnoses.push({
       check: 'database',
       verdict: 'problem',
-      message: `${describeDatabase(databaseUrl)}: ${describeError(error)}`,
+      message: isSandmanError(explained)
+        ? explained.message
+        : `${describeDatabase(databaseUrl)}: ${describeError(error)}`,
     })
     return false
   }
@@ -204,7 +208,7 @@ function mayMigrate(mayCreate: boolean): Diagnosis {
       }
 }
 
-async function examineQueue(store: QueueStore, diagnoses: Diagnosis[]): Promise<boolean> {
+async function examineQueue(store: QueueStore, setting: string, diagnoses: Diagnosis[]): Promise<boolean> {
   try {
     const askedAtMs = Date.now()
     const { version, clockMs, evictionPolicy } = await ask(store, 'The queue was not examined', () => store.look())
@@ -225,7 +229,8 @@ async function examineQueue(store: QueueStore, diagnoses: Diagnosis[]): Promise<
     diagnoses.push(diagnoseSkew('queue clock', clockMs, askedAtMs))
     return true
   } catch (error) {
-    diagnoses.push({ check: 'queue', verdict: 'problem', message: describeError(error) })
+    const message = `${describeError(error)}. Check ${setting} and that the server runs.`
+    diagnoses.push({ check: 'queue', verdict: 'problem', message })
     return false
   }
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { command, isStorable, Spec, text } from '../backends/spec.ts'
+import { parse } from '../checked.ts'
 import { DURATION_MS_MAX, LIMIT_MS_MIN, parseDurationMs, printDuration } from '../duration.ts'
-import { SandmanError } from '../errors.ts'
 import { HOUSEKEEPING, type Housekeeping } from '../jobs/housekeeping.ts'
 import { EXECUTION_STATUSES } from '../sandbox/executions.ts'
 import { ID_DIGITS, ID_PREFIXES, type Identified, isIdOf } from '../sandbox/ids.ts'
@@ -304,17 +304,6 @@ export const EventsRequest = z.strictObject({
 })
 
 /** The request as it is meant, or an error that names every field that is wrong. */
-export function parseRequest<Schema extends z.ZodType>(schema: Schema, given: unknown, within = ''): z.output<Schema> {
-  const parsed = schema.safeParse(given)
-  if (parsed.success) return parsed.data
-  const problems = parsed.error.issues.map((issue) => ({
-    field: [...(within ? [within] : []), ...issue.path].join('.') || '(request)',
-    // Of a key, the issue itself says no more than that it is invalid.
-    message: issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message,
-  }))
-  throw new SandmanError(
-    'request_invalid',
-    `The request cannot be read: ${problems.map(({ field, message }) => `${field}: ${message}`).join('; ')}.`,
-    { details: { problems } },
-  )
+export function parseRequest<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
+  return parse(schema, given, '(request)')
 }

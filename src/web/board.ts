@@ -5,10 +5,10 @@ import { serveStatic } from '@hono/node-server/serve-static'
 import { Hono } from 'hono'
 import { getPath } from 'hono/utils/url'
 import { z } from 'zod'
+import { parse } from '../checked.ts'
 import { SandmanError } from '../errors.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { allows, nothingThere } from './access.ts'
-import { parse } from './api/request-schema.ts'
 import { BULL_BOARD } from './headers.ts'
 import { type Routes, type WebContext, withoutBase } from './routes.ts'
 
@@ -60,7 +60,7 @@ export function serveBoard(routes: Routes, fleet: Fleet): void {
     return made
   }
   const show = async (c: WebContext): Promise<Response> => {
-    parse(Asked, c.req.query())
+    parse(Asked, c.req.query(), '(query)')
     // A name that no store can even look for: there is nothing that is called so.
     if (c.req.path.includes('\0')) return nothingThere(c)
     const pages = await board(!allows(c.get('scope'), 'operate'))

@@ -1,12 +1,10 @@
 import { STATUS_CODES } from 'node:http'
 import type { Context } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
+import type { FieldProblem } from '../checked.ts'
 import { isSandmanError } from '../errors.ts'
 import { FAILURES, type FailureType } from '../sandbox/failures.ts'
 import { ERROR_STATUSES, FAILURE_STATUSES, RETRY_AFTER_SECONDS } from './statuses.ts'
-
-/** What is wrong with which field. */
-export type FieldProblem = { field: string; message: string }
 
 type Problem = {
   errorType: string

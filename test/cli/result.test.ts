@@ -36,3 +36,22 @@ test('what a worker is at goes on, and can be watched', () => {
     'sbx_1: not settled within 1.0s; the spawn goes on (active). See "sandman show op_1 --watch".',
   )
 })
+
+test('what waits for something else is not said to go on', () => {
+  const { operation, sandbox } = spawning(0)
+  const waiting = { operation: { ...operation, kind: 'destroy', status: 'waiting' }, sandbox } as Answer
+  expect(resultOf(waiting, waited).text).toBe(
+    'sbx_1: not settled within 1.0s; the destroy waits for what was asked before it. "sandman why sbx_1" tells what that needs.',
+  )
+})
+
+test('an option that a refusal names is named as it is typed here', () => {
+  const { operation, sandbox } = spawning(0)
+  const error = {
+    errorType: 'sandbox_busy',
+    message: 'Ask with "if busy: wait" or "if lost: respawn".',
+    retryable: true,
+  }
+  const refused = { operation: { ...operation, status: 'refused', error }, sandbox } as unknown as Answer
+  expect(resultOf(refused, waited).text).toContain('Ask with --if-busy wait or --if-lost respawn.')
+})

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterEach, expect, inject, test } from 'vitest'
 import { MIGRATION_LOCK, migrate, pendingMigrations } from '../../src/db/migrate.ts'
+import { createFleet } from '../../src/fleet/fleet.ts'
 import { migrateAll } from '../../src/fleet/migrate.ts'
 import { createDatabase, type TestDatabase } from '../support/database.ts'
 import { RecordedEvents } from '../support/events.ts'
@@ -71,8 +72,30 @@ test('a database that cannot be reached is named, without its password', async (
   const url = inject('postgresUrl').replace(/@.*$/, '@127.0.0.1:1/nowhere')
   await expect(migrate(url)).rejects.toMatchObject({
     code: 'database_unreachable',
-    message: expect.stringContaining('Postgres at 127.0.0.1:1/nowhere could not be migrated: connect ECONNREFUSED'),
+    message: expect.stringMatching(
+      /^Postgres at 127\.0\.0\.1:1\/nowhere does not answer: connect ECONNREFUSED.* Check DATABASE_URL/,
+    ),
   })
+})
+
+test.each([
+  [
+    'a password that is not the right one',
+    (url: string) => url.replace(/:[^:@]*@/, ':wrong@'),
+    'password authentication failed',
+  ],
+  ['a database that is not there', (url: string) => url.replace(/\/[^/]*$/, '/nowhere'), '"nowhere" does not exist'],
+] as const)('%s is not asked for again: it is DATABASE_URL that is to be looked at', async (_name, change, why) => {
+  const url = change(inject('postgresUrl'))
+  const refused = {
+    code: 'database_unreachable',
+    message: expect.stringMatching(`does not let us in: .*${why}.*\\. Check DATABASE_URL\\.$`),
+  }
+  await expect(migrate(url)).rejects.toMatchObject(refused)
+  const fleet = createFleet({ databaseUrl: url })
+  await expect(fleet.list())
+    .rejects.toMatchObject(refused)
+    .finally(() => fleet.close())
 })
 
 test('who owns the schema may migrate it without the right to make schemas', async () => {

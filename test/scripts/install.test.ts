@@ -137,3 +137,21 @@ test('Ctrl-C ends it soon, also when npm does not care, and leaves the lock to n
   expect(await installing).toMatchObject({ code: 130, output: expect.not.stringContaining('could not install') })
   expect(await readdir(project)).not.toContain('.sandman-install-lock')
 })
+
+test('what was stopped in the middle is installed anew: npm takes half a package for a whole one', async () => {
+  const npm = path.join(project, 'npm.js')
+  await writeFile(npm, "process.on('SIGINT', () => process.exit(1)); console.log('busy'); setInterval(() => {}, 1000)")
+  const installing = install(process.execPath, {}, { npm_execpath: npm })
+  await installing.said('busy')
+  const half = path.join(project, 'node_modules', '.half') // npm leaves alone what it does not know
+  await writeFile(half, '')
+  installing.kill('SIGINT')
+  await installing
+  await install()
+  expect(await readdir(path.dirname(half))).not.toContain('.half')
+
+  await writeFile(half, '')
+  await writeLock('1.0.1') // a whole one stays, and is only brought up to date
+  await install()
+  expect(await readdir(path.dirname(half))).toContain('.half')
+})

@@ -53,11 +53,9 @@ export async function ask<T>(store: Pick<QueueStore, 'where'>, what: string, wor
   try {
     return await withDeadline(PRODUCE_MS, store.where, work)
   } catch (error) {
-    throw new SandmanError(
-      'queue_unreachable',
-      `${what}: the queue does not answer (${store.where}: ${describeError(error)})`,
-      { cause: error },
-    )
+    const why = describeError(error)
+    const where = why.includes(store.where) ? why : `${store.where}: ${why}`
+    throw new SandmanError('queue_unreachable', `${what}: the queue does not answer (${where})`, { cause: error })
   }
 }
 

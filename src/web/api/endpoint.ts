@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { parse } from '../../checked.ts'
 import type { Scope } from '../../config-values.ts'
 import type { Fleet } from '../../fleet/fleet.ts'
 import { TeardownRequest } from '../../fleet/requests.ts'
@@ -7,7 +8,7 @@ import type { WebContext } from '../routes.ts'
 import { encode } from './answer-schema.ts'
 import { readBody } from './body.ts'
 import { type QueryReader, queryReader } from './query.ts'
-import { parse, type Reader, reader } from './request-schema.ts'
+import { type Reader, reader } from './request-schema.ts'
 
 /** What a handler is given: all that it needs of a request, read and checked. */
 type Asked<Query, Body> = {
@@ -92,5 +93,5 @@ export function defineEndpoint<Query = Nothing, Body = Nothing>(defined: Definit
 function readKey(c: WebContext): { idempotencyKey?: string | undefined } {
   const given = c.req.header('idempotency-key')
   if (given === undefined) return {}
-  return { idempotencyKey: parse(keyHeader, { 'Idempotency-Key': given })['Idempotency-Key'] }
+  return { idempotencyKey: parse(keyHeader, { 'Idempotency-Key': given }, '(headers)')['Idempotency-Key'] }
 }

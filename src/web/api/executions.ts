@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { invalid } from '../../checked.ts'
 import { ExecuteRequest, ExecutionsRequest, OutputRequest, WaitRequest } from '../../fleet/requests.ts'
 import { executionAnswerView } from '../../wire/views.ts'
 import { ExecutionAnswerBody, ExecutionBody, pageOf } from './answers.ts'
@@ -7,7 +8,7 @@ import { ENCODINGS, streamEvents } from './output.ts'
 import { bodyPart, waitPart } from './parts.ts'
 import { queryReader } from './query.ts'
 import { replyToExecution, replyWithPage } from './replies.ts'
-import { invalid, reader } from './request-schema.ts'
+import { reader } from './request-schema.ts'
 
 const tag = 'Executions'
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { invalid, parse } from '../../checked.ts'
 import { snake } from '../../snake-case.ts'
-import { invalid, isRecord, parse, type Reader, wireSchema } from './request-schema.ts'
+import { isRecord, type Reader, wireSchema } from './request-schema.ts'
 
 export type QueryReader<Read> = Reader<Read> & {
   /** Each parameter with what it may be; `metadata.*` stands for all that begin so. */
@@ -40,7 +41,7 @@ export function queryReader<Shape extends z.ZodRawShape>(
         into[name] = field ? fromText(field.plain, text) : text
         if (record) values[prefix] = into
       }
-      const read = parse(schema, { ...values })
+      const read = parse(schema, { ...values }, '(query)')
       return Object.fromEntries(fields.map(({ library, name }) => [library, read[name]])) as z.output<
         z.ZodObject<Shape>
       >

@@ -1,9 +1,8 @@
 import { z } from 'zod'
+import { parse } from '../../checked.ts'
 import { DURATION, parseDurationMs, printDuration } from '../../duration.ts'
-import { SandmanError } from '../../errors.ts'
 import { DURATIONS } from '../../fleet/requests.ts'
 import { snake } from '../../snake-case.ts'
-import type { FieldProblem } from '../problem.ts'
 
 /** Something that reads what came over the wire, and can say what it takes. */
 export type Reader<Read> = { readonly schema: z.ZodType; read(given: unknown): Read }
@@ -14,7 +13,7 @@ export type Reader<Read> = { readonly schema: z.ZodType; read(given: unknown): R
  */
 export function reader<Schema extends z.ZodObject>(library: Schema): Reader<z.output<Schema>> {
   const schema = wireSchema(library)
-  return { schema, read: (given) => toLibrary(library, parse(schema, given)) as z.output<Schema> }
+  return { schema, read: (given) => toLibrary(library, parse(schema, given, '(body)')) as z.output<Schema> }
 }
 
 export function wireSchema(library: z.ZodType): z.ZodType {
@@ -66,31 +65,4 @@ function toLibrary(library: z.ZodType, given: unknown): unknown {
   const fields = Object.entries(library.shape as Record<string, z.ZodType>)
   const read = fields.map(([name, field]) => [name, toLibrary(field, (given as Record<string, unknown>)[snake(name)])])
   return Object.fromEntries(read.filter(([, value]) => value !== undefined))
-}
-
-/** Or an error that names every field that is wrong, as the caller has written it. */
-export function parse<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
-  const parsed = schema.safeParse(given)
-  if (parsed.success) return parsed.data
-  throw invalid(parsed.error.issues.flatMap(tell))
-}
-
-export function invalid(problems: FieldProblem[]): SandmanError {
-  const told = problems.map(({ field, message }) => `${field}: ${message}`).join('; ')
-  return new SandmanError('request_invalid', `The request cannot be read: ${told}.`, { details: { problems } })
-}
-
-/** More of them helps nobody. */
-const UNKNOWN_SHOWN = 20
-const NAME_SHOWN = 100
-
-function tell(issue: z.core.$ZodIssue): FieldProblem[] {
-  const at = (path: readonly PropertyKey[]) => path.map(String).join('.').slice(0, NAME_SHOWN) || '(body)'
-  if (issue.code === 'unrecognized_keys')
-    return issue.keys
-      .slice(0, UNKNOWN_SHOWN)
-      .map((key) => ({ field: at([...issue.path, key]), message: 'there is no such field' }))
-  // Of a key, the issue itself says no more than that it is invalid.
-  const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message
-  return [{ field: at(issue.path), message }]
 }

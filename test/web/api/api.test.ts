@@ -152,6 +152,23 @@ describe('what is asked for', () => {
     })
     expect(both.body.errors).toEqual([{ field: 'from', message: 'there is no such field' }])
   })
+
+  test('what is wrong with a request is said in words, by the names that it was written with', async () => {
+    const body = { metadata: [] }
+    expect((await site.post('/v1/sandboxes', { body })).body.errors).toEqual([
+      { field: 'backend', message: 'is missing' },
+      expect.objectContaining({ field: 'metadata' }),
+    ])
+    expect((await site.get('/v1/sandboxes?limit=many')).body.errors).toEqual([
+      { field: 'limit', message: 'must be a number' },
+    ])
+    expect((await site.get('/v1/sandboxes?limit=0')).body.errors).toEqual([
+      { field: 'limit', message: 'must be at least 1' },
+    ])
+    expect((await site.get('/v1/sandboxes?state=asleep')).body.errors).toEqual([
+      { field: 'state', message: expect.stringContaining('must be one of ') },
+    ])
+  })
 })
 
 describe('what fails is a problem', () => {
