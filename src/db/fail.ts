@@ -4,15 +4,16 @@ import type { Failure } from '../sandbox/failures.ts'
 import { UNSETTLED_MS } from './bell-times.ts'
 import { dbNow, interval } from './now.ts'
 import type { Db } from './pool.ts'
+import type { GivingUp } from './schema.ts'
 import type { Attempt } from './take.ts'
 
 /**
  * Writes down that an operation is given up, before anything is undone: a call that does may still arrive when a later attempt is at
- * work, and so none may go on with what this one was about to end. False when a newer attempt, or the end, has overtaken this one.
+ * work, and so none may go on with what this one was about to end, or say that what it was about to wake sleeps. False when a newer attempt, or the end, has overtaken this one.
  */
 export async function recordGivingUp(
   db: Db,
-  { attempt, failure }: { attempt: Attempt; failure: Failure },
+  { attempt, failure }: { attempt: Attempt; failure: GivingUp },
 ): Promise<boolean> {
   const { rows } = await sql`
     /* record_giving_up */ with sandbox as (

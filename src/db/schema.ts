@@ -83,6 +83,9 @@ export type SandboxRow = {
   renew_after: Date | null
 }
 
+/** `wakes`: a pause that found nothing to resume from later was about to wake it again. */
+export type GivingUp = Failure & { wakes?: true }
+
 export type OperationRow = {
   id: string
   sandbox_id: string
@@ -106,7 +109,7 @@ export type OperationRow = {
   /** A failed attempt may have changed something at the provider. */
   acted: boolean
   /** Why nothing more is tried: from then on it is only found out, and undone, what has come of it. */
-  giving_up: Failure | null
+  giving_up: GivingUp | null
   fence: number | null
   taken_at: Date | null
   taken_by: string | null

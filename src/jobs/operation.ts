@@ -177,7 +177,9 @@ function whyGivenUp(work: Work, { queue }: Verb): Failure | undefined {
     return failure('internal', `${cutOff(work)} workers were cut off while they worked on ${operation.id}.`)
   // The release before wrote nothing down: who has used up all attempts has been given up.
   const before = operation.failures >= queue.attemptsMax ? operation.last_error : null
-  return operation.giving_up ?? before ?? undefined
+  if (!operation.giving_up) return before ?? undefined
+  const { wakes: _, ...why } = operation.giving_up
+  return why
 }
 
 /** It has ended every worker that it met. */

@@ -1,9 +1,10 @@
 import { BackendError, type Pausing } from '../backends/backend.ts'
 import type { Ending, SeenCheckpoint } from '../db/ending.ts'
 import { countAhead, countCommands, requestCancel } from '../db/executions.ts'
+import { recordGivingUp } from '../db/fail.ts'
 import { pauseQueue } from '../queues/pause.ts'
-import { failure } from '../sandbox/failures.ts'
-import { vanished } from './end.ts'
+import { type Failure, failure } from '../sandbox/failures.ts'
+import { TakenOver, vanished } from './end.ts'
 import { type Known, look, running } from './look.ts'
 import { mayHaveActed, type Verb, type Work } from './operation.ts'
 import { failureOf, isBackendError } from './provider.ts'
@@ -47,7 +48,7 @@ export const pause: Verb = {
       return undefined
     })
     // Of one that nobody has asked for, nothing is lost by looking later: what cannot be seen now stays open until it can.
-    if (seen?.is === 'suspended') return isUnasked(work) ? putToRest(work, pausing, seen) : asleep(work, pausing)
+    if (seen?.is === 'suspended') return isUnasked(work) ? putToRest(work, pausing, seen) : asleep(work, pausing, error)
     if (seen?.is === 'absent' || seen?.is === 'lost') return vanish(work, seen)
     // It runs; or nobody has seen it, and nothing was done to it.
     return { status: 'failed', error, rest: seen ? running(seen) : { state: 'running' } }
@@ -100,13 +101,15 @@ function asleepOn(work: Work, pausing: Pausing): Promise<SeenCheckpoint> {
 }
 
 /** After the last attempt a checkpoint that cannot be seen to be whole is as good as none, for whatever reason. */
-async function asleep(work: Work, pausing: Pausing): Promise<Ending> {
-  const { giving_up } = work.operation
-  if (giving_up) return wakeAgain(work, pausing, giving_up) // an attempt before this may have asked for that, and it may yet arrive
+async function asleep(work: Work, pausing: Pausing, error: Failure): Promise<Ending> {
+  if (work.operation.giving_up?.wakes) return wakeAgain(work, pausing, error) // that may be on its way yet
   try {
     return atRest(work, await asleepOn(work, pausing))
-  } catch (error) {
-    return wakeAgain(work, pausing, failureOf(error))
+  } catch (thrown) {
+    const why = failureOf(thrown)
+    const { db, attempt } = work
+    if (!(await recordGivingUp(db, { attempt, failure: { ...why, wakes: true } }))) throw new TakenOver()
+    return wakeAgain(work, pausing, why)
   }
 }
 
