@@ -42,9 +42,9 @@ export async function performExecution(
     if ('notMineSince' in taken)
       return snoozed('this worker does not have its backend (SANDMAN_BACKENDS)', notMineMs(taken.notMineSince))
     const work = workOn(deps, taken, signal)
-    if (taken.execution.status === 'running') return await follow(work)
+    if (taken.execution.status === 'running') return await follow(work, { isFirst: false })
     const started = await begin(work, taken)
-    return 'kind' in started ? started : await follow({ ...work, execution: started })
+    return 'kind' in started ? started : await follow({ ...work, execution: started }, { isFirst: true })
   } catch (error) {
     signal.throwIfAborted()
     if (isSandmanError(error, 'execution_not_found')) throw error

@@ -17,10 +17,10 @@ const PAUSES_WHEN_TRUNCATED = 5
 
 /**
  * Follows an execution that runs: reads its output from the bytes that are kept, and whenever that ends or is cut, asks for the
- * agent's own status and lets `sandbox/stream-end.ts` decide.
+ * agent's own status and lets `sandbox/stream-end.ts` decide. `isFirst`: nobody has followed it before.
  */
-export async function follow(work: StreamWork): Promise<Outcome> {
-  const following = new Following(work)
+export async function follow(work: StreamWork, { isFirst }: { isFirst: boolean }): Promise<Outcome> {
+  const following = new Following(work, isFirst)
   try {
     return await following.toTheEnd()
   } finally {
@@ -33,6 +33,7 @@ class Following {
   readonly #agent: Agent
   readonly #position: StreamPosition
   readonly #membership
+  readonly #isFirst: boolean
   /** Breaks in a row that brought nothing. Goes on from what an earlier worker has counted. */
   #breaks: number
   #isStarted: boolean
@@ -56,9 +57,10 @@ class Following {
   #heeded: RollCallAnswer['wish'] = null
   #interruption = new AbortController()
 
-  constructor(work: StreamWork) {
+  constructor(work: StreamWork, isFirst: boolean) {
     const { deps, execution } = work
     this.#work = work
+    this.#isFirst = isFirst
     this.#agent = agentOf(work)
     this.#position = {
       cursor: execution.cursor ?? undefined,
@@ -160,8 +162,9 @@ class Following {
       this.#work.signal.throwIfAborted()
       this.#failedStarts++
       this.#startFailure = describeError(error)
-      // Who refuses this try says nothing of an earlier one, whose answer nobody has heard: that may have started it.
-      if (isBackendError(error, ...UNSTARTABLE) && (await this.#see()).is === 'none')
+      // Who refuses this try says nothing of an earlier one, whose answer nobody has heard: that may have started it, or be on its way.
+      const isFirst = this.#isFirst && this.#failedStarts === 1
+      if (isFirst && isBackendError(error, ...UNSTARTABLE) && (await this.#see()).is === 'none')
         return `It was not started: ${describeError(error)}`
     }
     return undefined

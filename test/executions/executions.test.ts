@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { describeWorld } from '../support/describe-world.ts'
 import { BRIEF, describeExecutions, endOf, textOf, work } from './setup.ts'
 
 const LONG = { wait: '30s' }
@@ -267,4 +268,28 @@ describeExecutions(
     })
   },
   { stores: ['redis'] },
+)
+
+describeWorld(
+  'an execution whose provider takes long to start an agent',
+  (world) => {
+    test('an agent whose start is on its way for long is followed, also when the next try is refused and shows none', async () => {
+      const { provider, fleet } = world()
+      const late = provider.holdOnceAt('startAgent')
+      provider.starts = (agent) => {
+        agent.write('late')
+        agent.exit()
+      }
+      const { execution } = await fleet.execute((await world().running()).id, { command: ['x'] })
+      await late.entered(1)
+      const before = provider.count('agentStatus')
+      provider.always('startAgent', { kind: 'error', type: 'quota_exceeded', message: 'no more of them' })
+      await expect.poll(() => provider.count('agentStatus')).toBeGreaterThan(before + 1)
+      provider.heal() // what is held would be refused as well
+      late.open()
+      const { execution: ended } = await fleet.execution(execution.id, LONG)
+      expect(ended).toMatchObject({ status: 'succeeded', exitCode: 0, outputBytes: 4 })
+    })
+  },
+  { stores: ['postgres'], patience: { ...BRIEF, breaksMax: 200, callMs: { ...BRIEF.callMs, start_agent: 300 } } },
 )
