@@ -1,6 +1,7 @@
 /** `npm run bench`: what it can do, beside what its parts allow. */
 import path from 'node:path'
 import { printJson, printTable, readArgs, refuse } from '../proof/report.ts'
+import type { Servers } from '../proof/servers.ts'
 import { runSections } from './run.ts'
 import type { Section } from './section.ts'
 import { SIZES } from './sizes.ts'
@@ -32,6 +33,9 @@ Only when named: ${Object.keys(BESIDES).join(', ')}.
 --json     one object instead of a table
 --profile  write profiles of the processes that work off a queue into this folder`
 
+/** As a shell says it of what was interrupted. */
+const INTERRUPTED = 130
+
 const { values, positionals } = readArgs(USAGE, {
   quick: { type: 'boolean' },
   tiny: { type: 'boolean' },
@@ -44,8 +48,21 @@ const names = positionals.length > 0 ? positionals : Object.keys(SECTIONS)
 const unknown = names.find((name) => !known.has(name))
 if (unknown !== undefined) refuse(USAGE, `There is no section ${unknown}.`)
 
+// Servers that run end with the process; those that are being made are waited for, so that nothing of them is left.
+let isInterrupted = false
+let servers: Servers | undefined
+const interrupt = () => {
+  isInterrupted = true
+  if (servers) process.exit(INTERRUPTED)
+}
+process.on('SIGINT', interrupt)
+process.on('SIGTERM', interrupt)
 const { startServers } = await import('../proof/servers.ts')
-const servers = await startServers()
+servers = await startServers().catch((error: unknown) => {
+  if (isInterrupted) process.exit(INTERRUPTED)
+  throw error
+})
+if (isInterrupted) process.exit(INTERRUPTED)
 const { results, rows, failed } = await runSections(new Map(names.map((name) => [name, known.get(name) as Section])), {
   servers,
   sizes: SIZES[size],

@@ -2,6 +2,9 @@ import { readOptions, refuse } from '../proof/report.ts'
 import { parseDurationMs } from '../src/duration.ts'
 import { FAULTS, type FaultKind } from './plan.ts'
 
+const SEEDS = 1_000_000_000
+const DAY_MS = 86_400_000
+
 export type ChaosOptions = {
   forMs: number
   seed: number
@@ -57,10 +60,10 @@ export function readChaosOptions(): ChaosOptions & { json: boolean; keepLogs: bo
   if (queues !== 'redis' && queues !== 'postgres') return refuse(USAGE, '--queues is redis or postgres.')
   return {
     forMs: duration('--for', given.for, DEFAULTS.forMs),
-    seed: whole('--seed', given.seed, Math.floor(Math.random() * 1_000_000_000), 0),
-    clients: whole('--clients', given.clients, DEFAULTS.clients),
+    seed: whole('--seed', given.seed, Math.floor(Math.random() * SEEDS), [0, SEEDS - 1]),
+    clients: whole('--clients', given.clients, DEFAULTS.clients, [1, 1_000]),
     webs: DEFAULTS.webs,
-    workers: whole('--workers', given.workers, DEFAULTS.workers),
+    workers: whole('--workers', given.workers, DEFAULTS.workers, [1, 100]),
     queues,
     killEveryMs: duration('--kill-every', given['kill-every'], DEFAULTS.killEveryMs),
     faults: kinds(given.faults),
@@ -72,17 +75,23 @@ export function readChaosOptions(): ChaosOptions & { json: boolean; keepLogs: bo
 
 function kinds(given: string | undefined): readonly FaultKind[] {
   const named = given?.split(',') ?? DEFAULTS.faults
-  const unknown = named.find((kind) => !(kind in FAULTS))
+  const unknown = named.find((kind) => !Object.hasOwn(FAULTS, kind))
   return unknown === undefined ? (named as FaultKind[]) : refuse(USAGE, `There is no fault called ${unknown}.`)
 }
 
 function duration(name: string, given: string | undefined, fallback: number): number {
   const ms = given === undefined ? fallback : parseDurationMs(given)
-  return ms !== undefined && ms > 0 ? ms : refuse(USAGE, `${name} is a duration above zero, such as 60s or 5m.`)
+  if (ms !== undefined && ms > 0 && ms <= DAY_MS) return ms
+  return refuse(USAGE, `${name} is a duration above zero, and of a day at most, such as 60s or 5m.`)
 }
 
-function whole(name: string, given: string | undefined, fallback: number, least = 1): number {
-  const number = given === undefined ? fallback : Number(given)
-  const range = least > 0 ? 'above zero' : 'of zero or more'
-  return Number.isInteger(number) && number >= least ? number : refuse(USAGE, `${name} is a whole number ${range}.`)
+function whole(
+  name: string,
+  given: string | undefined,
+  fallback: number,
+  [least, most]: readonly [number, number],
+): number {
+  if (given === undefined) return fallback
+  if (/^\d{1,9}$/.test(given) && Number(given) >= least && Number(given) <= most) return Number(given)
+  return refuse(USAGE, `${name} is a whole number from ${least} to ${most}.`)
 }

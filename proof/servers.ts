@@ -1,4 +1,4 @@
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import pg from 'pg'
@@ -18,7 +18,7 @@ export type Servers = {
 }
 
 export async function startServers(): Promise<Servers> {
-  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()])
+  const [postgres, redis] = await Promise.all([startPostgres('proof'), startRedis()])
   const postgresUrl = postgres.url.replace(/[^/]+$/, 'postgres')
   return {
     postgresUrl,
@@ -41,9 +41,15 @@ export async function startServers(): Promise<Servers> {
   }
 }
 
-async function startPostgres() {
-  const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-proof-'))
-  return startEmbeddedPostgres({ folder, disposable: true })
+/** In a folder that goes with it, also when it is interrupted before it runs. From then on its keeper sees to that. */
+export async function startPostgres(name: string) {
+  const folder = await mkdtemp(path.join(os.tmpdir(), `sandman-${name}-`))
+  try {
+    return await startEmbeddedPostgres({ folder, disposable: true })
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true, maxRetries: 10 }) // what makes it may have a last breath in it
+    throw error
+  }
 }
 
 async function startRedis() {

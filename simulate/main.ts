@@ -1,8 +1,5 @@
-import { mkdtemp } from 'node:fs/promises'
-import os from 'node:os'
-import path from 'node:path'
 import { printJson, say } from '../proof/report.ts'
-import { startEmbeddedPostgres } from '../src/embedded/postgres.ts'
+import { startPostgres } from '../proof/servers.ts'
 import { Events } from '../src/events.ts'
 import { migrateAll } from '../src/fleet/migrate.ts'
 import { readArguments } from './arguments.ts'
@@ -18,13 +15,15 @@ const INTERRUPTED = 130
 
 const { seeds, steps, trace, json } = readArguments()
 const interruption = new AbortController()
-process.once('SIGINT', () => interruption.abort('SIGINT'))
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort(signal))
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   interruption.abort('EPIPE') // whoever reads the first lines only has seen enough
 })
-const folder = await mkdtemp(path.join(os.tmpdir(), 'sandman-simulate-'))
-const postgres = await startEmbeddedPostgres({ folder, disposable: true })
+const postgres = await startPostgres('simulate').catch((error: unknown) => {
+  if (interruption.signal.aborted) process.exit(INTERRUPTED) // so was what makes it
+  throw error
+})
 let done = 0
 const progress = setInterval(() => say(`${done} of ${seeds.length} seeds`), SAY_EVERY_MS)
 try {
@@ -41,7 +40,8 @@ try {
     },
   })
   const isCutShort = interruption.signal.aborted
-  if (interruption.signal.reason === 'SIGINT') say(`Interrupted: ${done} of ${seeds.length} seeds were done.`)
+  if (isCutShort && interruption.signal.reason !== 'EPIPE')
+    say(`Interrupted: ${done} of ${seeds.length} seeds were done.`)
   const failed = isCutShort ? [] : failures // those that were not done did not fail
   const summary = summarize(results, failed, (performance.now() - beganAt) / 1_000)
   if (json) {

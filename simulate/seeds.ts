@@ -62,33 +62,48 @@ async function runHand(
   await administer(postgresUrl, `create database ${name} template ${template}`)
   try {
     const databaseUrl = postgresUrl.replace(/[^/]+$/, name)
-    const order: Order = { databaseUrl, seeds, steps, trace, untilFound, sabotage }
-    const child = fork(path.join(import.meta.dirname, 'child.ts'), [JSON.stringify(order)], {
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      ...{ execArgv: [], killSignal: 'SIGKILL', ...(signal && { signal }) },
-    })
-    child.on('error', () => {}) // it was told to end, which its exit says as well
-    const told = new Set<number>()
-    // Code that waits for itself in a circle lets nobody else do anything, not even give up.
-    const giveUp = () => child.kill('SIGKILL')
-    let timer = setTimeout(giveUp, RUN_MS_MAX)
-    child.on('message', (message: Message) => {
-      told.add('result' in message ? message.result.seed : message.seed)
-      clearTimeout(timer)
-      timer = setTimeout(giveUp, RUN_MS_MAX)
-      heard(message)
-    })
-    const ended = await new Promise<string>((resolve) => {
-      child.once('exit', (code, signal) => resolve(signal ?? `code ${code}`))
-    })
-    clearTimeout(timer)
-    if (untilFound && ended === 'code 0') return
-    for (const seed of seeds)
-      if (!told.has(seed))
-        heard({ seed, failure: `the process ended with ${ended} before this seed was run to its end` })
+    for (let left = seeds; left.length > 0; ) {
+      const { ended, told } = await runChild(
+        { databaseUrl, seeds: left, steps, trace, untilFound, sabotage },
+        signal,
+        heard,
+      )
+      if (untilFound && ended === 'code 0') return
+      const [stuck, ...others] = left.filter((seed) => !told.has(seed))
+      if (stuck === undefined) return
+      heard({ seed: stuck, failure: `the process ended with ${ended} before this seed was run to its end` })
+      left = signal?.aborted ? [] : others // one that hangs takes no other with it
+    }
   } finally {
     await administer(postgresUrl, `drop database ${name} with (force)`)
   }
+}
+
+async function runChild(
+  order: Order,
+  signal: AbortSignal | undefined,
+  heard: (message: Message) => void,
+): Promise<{ ended: string; told: Set<number> }> {
+  const child = fork(path.join(import.meta.dirname, 'child.ts'), [JSON.stringify(order)], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    ...{ execArgv: [], killSignal: 'SIGKILL', ...(signal && { signal }) },
+  })
+  child.on('error', () => {}) // it was told to end, which its exit says as well
+  const told = new Set<number>()
+  // Code that waits for itself in a circle lets nobody else do anything, not even give up.
+  const giveUp = () => child.kill('SIGKILL')
+  let timer = setTimeout(giveUp, RUN_MS_MAX)
+  child.on('message', (message: Message) => {
+    told.add('result' in message ? message.result.seed : message.seed)
+    clearTimeout(timer)
+    timer = setTimeout(giveUp, RUN_MS_MAX)
+    heard(message)
+  })
+  const ended = await new Promise<string>((resolve) => {
+    child.once('exit', (code, signal) => resolve(signal ?? `code ${code}`))
+  })
+  clearTimeout(timer)
+  return { ended, told }
 }
 
 export async function administer(postgresUrl: string, statement: string): Promise<void> {

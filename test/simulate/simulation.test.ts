@@ -1,5 +1,9 @@
+import { rm } from 'node:fs/promises'
+import os from 'node:os'
 import path from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
+import { runSeeds } from '../../simulate/seeds.ts'
+import { TEMPLATE_DATABASE } from '../support/database.ts'
 import { isThorough } from '../support/thorough.ts'
 import { printed, simulate } from './support.ts'
 
@@ -38,6 +42,22 @@ describe('the simulation', () => {
     LONG_MS,
   )
 })
+
+test(
+  'a run that ends its process takes no other with it',
+  async () => {
+    const sabotage = path.join(import.meta.dirname, 'sabotage', 'dies-once.ts')
+    const place = { postgresUrl: inject('postgresUrl'), template: TEMPLATE_DATABASE, processes: 1, steps: 4 }
+    try {
+      const { results, failures } = await runSeeds({ ...place, seeds: [5, 6, 7], sabotage })
+      expect(failures).toEqual([{ seed: 5, failure: expect.stringContaining('ended with code 7') }])
+      expect(results.map(({ seed }) => seed)).toEqual([6, 7])
+    } finally {
+      await rm(path.join(os.tmpdir(), `sandman-dies-once-${process.pid}`), { force: true })
+    }
+  },
+  LONG_MS,
+)
 
 /**
  * Which seed shows it depends on every statement of the code; that one of so many does, does not. So `shownBy` is only where it is looked
