@@ -2,6 +2,7 @@
 import path from 'node:path'
 import { printJson, printTable, readArgs, refuse } from '../proof/report.ts'
 import type { Servers } from '../proof/servers.ts'
+import { exit } from '../src/cli/exits.ts'
 import { runSections } from './run.ts'
 import type { Section } from './section.ts'
 import { SIZES } from './sizes.ts'
@@ -33,9 +34,6 @@ Only when named: ${Object.keys(BESIDES).join(', ')}.
 --json     one object instead of a table
 --profile  write profiles of the processes that work off a queue into this folder`
 
-/** As a shell says it of what was interrupted. */
-const INTERRUPTED = 130
-
 const { values, positionals } = readArgs(USAGE, {
   quick: { type: 'boolean' },
   tiny: { type: 'boolean' },
@@ -53,16 +51,16 @@ let isInterrupted = false
 let servers: Servers | undefined
 const interrupt = () => {
   isInterrupted = true
-  if (servers) process.exit(INTERRUPTED)
+  if (servers) process.exit(exit('interrupted'))
 }
 process.on('SIGINT', interrupt)
 process.on('SIGTERM', interrupt)
 const { startServers } = await import('../proof/servers.ts')
 servers = await startServers().catch((error: unknown) => {
-  if (isInterrupted) process.exit(INTERRUPTED)
+  if (isInterrupted) process.exit(exit('interrupted'))
   throw error
 })
-if (isInterrupted) process.exit(INTERRUPTED)
+if (isInterrupted) process.exit(exit('interrupted'))
 const { results, rows, failed } = await runSections(new Map(names.map((name) => [name, known.get(name) as Section])), {
   servers,
   sizes: SIZES[size],

@@ -1,5 +1,6 @@
 import { printJson, say } from '../proof/report.ts'
 import { startPostgres } from '../proof/servers.ts'
+import { exit } from '../src/cli/exits.ts'
 import { Events } from '../src/events.ts'
 import { migrateAll } from '../src/fleet/migrate.ts'
 import { readArguments } from './arguments.ts'
@@ -10,8 +11,6 @@ const TEMPLATE = 'simulate_template'
 /** Between two lines that say how far it is. */
 const SAY_EVERY = 25
 const SAY_EVERY_MS = 15_000
-/** As a shell says it of what was interrupted. */
-const INTERRUPTED = 130
 
 const { seeds, steps, trace, json } = readArguments()
 const interruption = new AbortController()
@@ -21,7 +20,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   interruption.abort('EPIPE') // whoever reads the first lines only has seen enough
 })
 const postgres = await startPostgres('simulate').catch((error: unknown) => {
-  if (interruption.signal.aborted) process.exit(INTERRUPTED) // so was what makes it
+  if (interruption.signal.aborted) process.exit(exit('interrupted')) // so was what makes it
   throw error
 })
 let done = 0
@@ -54,7 +53,7 @@ try {
     printSummary(summary, results.length === 1 ? results[0]?.hash : undefined)
     process.stdout.write(`\n${verdict(results, failed)}\n`)
   }
-  process.exitCode = summary.failing_seeds.length > 0 ? 1 : isCutShort ? INTERRUPTED : 0
+  process.exitCode = summary.failing_seeds.length > 0 ? 1 : isCutShort ? exit('interrupted') : 0
 } finally {
   clearInterval(progress)
   await postgres.stop()

@@ -44,22 +44,26 @@ function tell(issue: z.core.$ZodIssue, whole: string): FieldProblem[] {
 /** What a schema says of a value when it has no words of its own for it. Undefined leaves it to the library's. */
 function inWords(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.input === undefined && issue.code !== 'invalid_key') return 'is missing'
-  if (issue.code === 'invalid_type') return `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}`
+  if (issue.code === 'invalid_type') return `must be ${TYPES[issue.expected] ?? `of type ${issue.expected}`}`
   if (issue.code === 'invalid_value') return `must be one of ${issue.values.map(String).join(', ')}`
-  if (issue.code === 'too_small') return `must ${amount(issue.origin, 'at least', Number(issue.minimum))}`
-  if (issue.code === 'too_big') return `must ${amount(issue.origin, 'at most', Number(issue.maximum))}`
+  if (issue.code === 'too_small') return bounded(issue.origin, 'at least', Number(issue.minimum))
+  if (issue.code === 'too_big') return bounded(issue.origin, 'at most', Number(issue.maximum))
   return undefined
 }
 
 const TYPES: Record<string, string> = {
+  string: 'text',
+  number: 'a number',
   int: 'a whole number',
+  boolean: 'true or false',
   array: 'a list',
   object: 'an object',
   record: 'an object',
 }
 const COUNTED: Record<string, string> = { string: 'characters', array: 'entries' }
 
-function amount(origin: string, bound: string, many: number): string {
+function bounded(origin: string, bound: 'at least' | 'at most', many: number): string {
   const counted = COUNTED[origin]
-  return counted ? `have ${bound} ${many} ${counted}` : `be ${bound} ${many}`
+  if (!counted) return `must be ${bound} ${many}`
+  return bound === 'at least' && many === 1 ? 'must not be empty' : `must have ${bound} ${many} ${counted}`
 }

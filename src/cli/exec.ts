@@ -5,7 +5,7 @@ import { UsageError } from './arguments.ts'
 import { withFleet } from './asking.ts'
 import type { Invocation } from './command.ts'
 import { exit } from './exits.ts'
-import { harmless, sentences } from './harmless.ts'
+import { sentence, sentences } from './harmless.ts'
 import { printJson } from './json.ts'
 import { printOutput } from './print-output.ts'
 
@@ -66,7 +66,7 @@ function runThere({ values, args, rest, session }: Invocation<Asked>): Promise<n
     const isOwn = exitCode !== null && (reason === 'completed' || reason === 'error')
     if (!isOwn)
       await session.complain(
-        `${id} ${status}: ${reason}${message ? `: ${harmless(message).replace(/\.$/, '')}` : ''}. See "sandman why ${sandboxId}".`,
+        `${id} ${status}: ${reason}${message ? `: ${sentence(message).replace(/\.$/, '')}` : ''}. See "sandman why ${sandboxId}".`,
       )
     return exitCode ?? exit('broken')
   })

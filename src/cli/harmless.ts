@@ -9,11 +9,12 @@ export function harmless(text: string): string {
     .replace(UNSEEN, (letter) => NAMED[letter] ?? `\\u{${(letter.codePointAt(0) as number).toString(16)}}`)
 }
 
-/** What Sandman says itself, of several lines. It names its options as no language writes them: here they are as they are typed. */
+/** What Sandman says itself, on one line. It names its options as no language writes them: here they are as they are typed. */
+export function sentence(text: string): string {
+  return harmless(text).replace(/"if (\w+): (\w+)"/g, '--if-$1 $2')
+}
+
+/** The same for text of several lines that are ours. */
 export function sentences(text: string): string {
-  return text
-    .split('\n')
-    .map(harmless)
-    .join('\n')
-    .replace(/"if (\w+): (\w+)"/g, '--if-$1 $2')
+  return text.split('\n').map(sentence).join('\n')
 }

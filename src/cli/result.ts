@@ -1,6 +1,6 @@
 import type { Answer } from '../fleet/fleet.ts'
 import { exit } from './exits.ts'
-import { harmless, sentences } from './harmless.ts'
+import { sentence } from './harmless.ts'
 import { paint, STATE_COLOURS } from './paint.ts'
 import { took } from './took.ts'
 
@@ -21,7 +21,7 @@ export function resultOf({ operation, sandbox }: Answer, { waitMs, isInterrupted
   }
   if (status === 'failed' || status === 'refused') {
     const next = error.retryable ? 'It may be asked for again.' : `"sandman why ${sandbox.id}" tells more.`
-    const text = `${sandbox.id}: ${kind} ${status}: ${sentences(error.message)} (${error.errorType}) It is ${sandbox.state}. ${next}`
+    const text = `${sandbox.id}: ${kind} ${status}: ${sentence(error.message)} (${error.errorType}) It is ${sandbox.state}. ${next}`
     return { code: exit(status), isGood: false, text }
   }
   const progress = `${kind} ${status}${attempt > 1 ? `, attempt ${attempt}` : ''}`
@@ -30,7 +30,7 @@ export function resultOf({ operation, sandbox }: Answer, { waitMs, isInterrupted
   // Of an operation that somebody stopped waiting for, this may be an old view: it may have been begun since.
   const isUntouched = !isInterrupted && attempt === 0
   const untouched = status === 'waiting' ? 'waits for what was asked before it' : 'is there, and no worker has begun it'
-  const trouble = lastError ? ` Its latest attempt failed: ${harmless(lastError.message)}` : ''
+  const trouble = lastError ? ` Its latest attempt failed: ${sentence(lastError.message)}` : ''
   const next = isUntouched ? `"sandman why ${sandbox.id}" tells what that needs.` : `See "sandman show ${id} --watch".`
   return {
     code: exit(isInterrupted ? 'interrupted' : 'unsettled'),

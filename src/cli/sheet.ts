@@ -3,7 +3,7 @@ import type { Checkpoint, Execution, Operation, OperationError, Sandbox } from '
 import type { Why } from '../fleet/why.ts'
 import { age, checkpointSize, duration, size, when } from '../fleet/words.ts'
 import { quoteWord } from '../quote-word.ts'
-import { harmless } from './harmless.ts'
+import { harmless, sentence } from './harmless.ts'
 import { printMetadata } from './metadata.ts'
 import { type Colour, paint, STATE_COLOURS, STATUS_COLOURS } from './paint.ts'
 import { type Cell, layTable } from './table.ts'
@@ -80,7 +80,7 @@ export function executionLines({ execution, sandbox }: ExecutionAnswer, style: S
         Sandbox: `${sandbox.id} ${sandbox.state}${sandbox.goneReason ? `: ${sandbox.goneReason}` : ''}`,
         Command: printCommand(command),
         'Exit code': exitCode === null ? '' : String(exitCode),
-        Message: message && harmless(message),
+        Message: message && sentence(message),
         Output: `${size(outputBytes)}${truncated ? ', and more that is not kept' : ''}: sandman logs ${id}`,
         Asked: moment(createdAt, style),
         Begun: startedAt && moment(startedAt, style),
@@ -116,7 +116,7 @@ function executionRow({ id, status, reason, exitCode, command, createdAt }: Exec
   ]
 }
 
-const errorOf = ({ errorType, message }: OperationError) => `${errorType}: ${harmless(message)}`
+const errorOf = ({ errorType, message }: OperationError) => `${errorType}: ${sentence(message)}`
 
 const printCommand = (command: string[] | null) =>
   command === null ? 'the agent that it was made with' : harmless(command.map(quoteWord).join(' '))

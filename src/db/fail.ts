@@ -9,7 +9,8 @@ import type { Attempt } from './take.ts'
 
 /**
  * Writes down that an operation is given up, before anything is undone: a call that does may still arrive when a later attempt is at
- * work, and so none may go on with what this one was about to end, or say that what it was about to wake sleeps. False when a newer attempt, or the end, has overtaken this one.
+ * work, and so none may go on with what this one was about to end, or say that what it was about to wake sleeps. False when a newer
+ * attempt, or the end, has overtaken this one.
  */
 export async function recordGivingUp(
   db: Db,

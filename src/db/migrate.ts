@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import pg from 'pg'
 import { describeError, isSandmanError, SandmanError } from '../errors.ts'
 import { openPool } from '../pg-pool.ts'
 import * as canaries from './migrations/0001_canaries.ts'
@@ -67,8 +68,9 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
     if (error instanceof SandmanError) throw error
     const explained = explainDbError(error, databaseUrl)
     if (isSandmanError(explained, 'database_unreachable')) throw explained
+    // A server that says no has been reached.
     throw new SandmanError(
-      'database_not_migrated',
+      error instanceof pg.DatabaseError ? 'database_not_migrated' : 'database_unreachable',
       `${describeDatabase(databaseUrl)} could not be migrated: ${describeError(error)}`,
       { cause: error },
     )

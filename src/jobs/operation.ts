@@ -175,11 +175,12 @@ function whyGivenUp(work: Work, { queue }: Verb): Failure | undefined {
   const { operation } = work
   if (isPoison(work))
     return failure('internal', `${cutOff(work)} workers were cut off while they worked on ${operation.id}.`)
+  if (operation.giving_up) {
+    const { wakes: _, ...why } = operation.giving_up
+    return why
+  }
   // The release before wrote nothing down: who has used up all attempts has been given up.
-  const before = operation.failures >= queue.attemptsMax ? operation.last_error : null
-  if (!operation.giving_up) return before ?? undefined
-  const { wakes: _, ...why } = operation.giving_up
-  return why
+  return operation.failures >= queue.attemptsMax ? (operation.last_error ?? undefined) : undefined
 }
 
 /** It has ended every worker that it met. */

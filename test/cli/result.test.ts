@@ -55,3 +55,10 @@ test('an option that a refusal names is named as it is typed here', () => {
   const refused = { operation: { ...operation, status: 'refused', error }, sandbox } as unknown as Answer
   expect(resultOf(refused, waited).text).toContain('Ask with --if-busy wait or --if-lost respawn.')
 })
+
+test('what a message quotes of others stays on its line', () => {
+  const { operation, sandbox } = spawning(0)
+  const error = { errorType: 'sandbox_unreachable', message: 'It said: no\nsbx_2: all is well', retryable: false }
+  const failed = { operation: { ...operation, status: 'failed', error }, sandbox } as unknown as Answer
+  expect(resultOf(failed, waited).text.split('\n')).toHaveLength(1)
+})

@@ -78,6 +78,13 @@ test('a database that cannot be reached is named, without its password', async (
   })
 })
 
+test('a database that cannot be talked to as it is asked for is not one that lacks migrations', async () => {
+  await expect(migrate(`${inject('postgresUrl')}?sslmode=require`)).rejects.toMatchObject({
+    code: 'database_unreachable',
+    message: expect.stringContaining('does not support SSL'),
+  })
+})
+
 test.each([
   [
     'a password that is not the right one',
